@@ -1,0 +1,240 @@
+"""Counter-based random words: Philox4x32-10, and the unbiased draws made from them.
+
+Key and counter (all 32-bit words): key = (seed mod 2^32, seed >> 32), counter = (position, domain << 24 | draw, round,
+generation). A stream is never advanced or restored: a draw is a pure function of its address, so two draws share noise
+only if their addresses are equal. `_block` is the only place where Philox is computed.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+from typing import Any, SupportsIndex, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pp1wire.sampling.errors import SamplingError
+
+__all__ = [
+    "MAX_BOUND",
+    "MAX_DRAWS",
+    "TICKETS",
+    "Domain",
+    "below",
+    "below_many",
+    "proposal_tickets",
+    "unsigned",
+    "words",
+    "words_many",
+]
+
+TICKETS = 1 << 24
+"""Number of proposal tickets: the total mass of a dyadic row."""
+MAX_DRAWS = 1 << 24
+"""Draw indices of one address are below this."""
+MAX_BOUND = 1 << 63
+"""Largest n of `below`."""
+
+_LOW32 = 0xFFFFFFFF
+_HIGHEST64 = 0xFFFFFFFFFFFFFFFF
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+
+UInt64 = npt.NDArray[np.uint64]
+Integers = SupportsIndex | npt.NDArray[np.integer[Any]]
+# The arithmetic below is written once and runs on Python integers and on uint64 arrays alike: every intermediate fits 64 bits.
+Word = TypeVar("Word", int, UInt64)
+
+
+class Domain(enum.IntEnum):
+    """What a draw is for. Draws of different domains never share noise."""
+
+    PROPOSAL = 1
+    ACCEPTANCE = 2
+    CORRECTION = 3
+    BONUS = 4
+    TARGET_ONLY = 5
+
+
+def unsigned(value: SupportsIndex, bits: int, name: str) -> int:
+    """`value` as a Python int, refused unless 0 ≤ value < 2^bits. Raises SamplingError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise SamplingError(f"{name}: expected an integer, got {type(value).__name__}") from None
+    if not 0 <= number < 1 << bits:
+        raise SamplingError(f"{name}: expected 0 <= {name} < 2^{bits}, got {number}")
+    return number
+
+
+def _unsigned_many(value: Integers, bits: int, name: str) -> UInt64:
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise SamplingError(f"{name}: expected integers, got dtype {array.dtype}")
+    if array.size and (int(array.min()) < 0 or int(array.max()) >= 1 << bits):
+        raise SamplingError(f"{name}: expected 0 <= {name} < 2^{bits}, got {array.min()} to {array.max()}")
+    return array.astype(np.uint64)
+
+
+def _block(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[Word, Word, Word, Word]:
+    for step in range(_ROUNDS):
+        if step:
+            k0 = (k0 + _KEY_STEPS[0]) & _LOW32
+            k1 = (k1 + _KEY_STEPS[1]) & _LOW32
+        first = c0 * _MULTIPLIERS[0]
+        second = c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (second >> 32) ^ c1 ^ k0, second & _LOW32, (first >> 32) ^ c3 ^ k1, first & _LOW32
+    return c0, c1, c2, c3
+
+
+def _product(x: Word, n: Word) -> tuple[Word, Word]:
+    """High and low 64 bits of x·n, by 32-bit limbs: no intermediate exceeds 64 bits."""
+    x_high, x_low, n_high, n_low = x >> 32, x & _LOW32, n >> 32, n & _LOW32
+    low = x_low * n_low
+    middle = x_high * n_low + (low >> 32)
+    other = x_low * n_high + (middle & _LOW32)
+    return x_high * n_high + (middle >> 32) + (other >> 32), ((other & _LOW32) << 32) | (low & _LOW32)
+
+
+def words(
+    seed: SupportsIndex,
+    generation: SupportsIndex,
+    round: SupportsIndex,  # noqa: A002 - the name of the field in the protocol
+    position: SupportsIndex,
+    domain: SupportsIndex,
+    index: SupportsIndex = 0,
+) -> npt.NDArray[np.uint32]:
+    """The four uint32 words of draw `index` at one address.
+
+    `seed` is 64 bits, `generation`, `round` and `position` 32 bits, `domain` 8 bits (1 to 5 are in use, see `Domain`),
+    `index` 24 bits. Raises SamplingError for anything outside.
+    """
+    return np.array(_scalar_words(seed, generation, round, position, domain, unsigned(index, 24, "index")), np.uint32)
+
+
+def _scalar_words(
+    seed: SupportsIndex,
+    generation: SupportsIndex,
+    round_: SupportsIndex,
+    position: SupportsIndex,
+    domain: SupportsIndex,
+    index: int,
+) -> tuple[int, int, int, int]:
+    key = unsigned(seed, 64, "seed")
+    return _block(
+        unsigned(position, 32, "position"),
+        unsigned(domain, 8, "domain") << 24 | index,
+        unsigned(round_, 32, "round"),
+        unsigned(generation, 32, "generation"),
+        key & _LOW32,
+        key >> 32,
+    )
+
+
+def words_many(
+    seed: Integers,
+    generation: Integers,
+    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    position: Integers,
+    domain: Integers,
+    index: Integers = 0,
+) -> npt.NDArray[np.uint32]:
+    """`words` for arrays of addresses, broadcast together: uint32 [..., 4]. Seeds above 2^63 need a uint64 array."""
+    address = _addresses(seed, generation, round, position, domain)
+    block = _array_words(address, np.broadcast_to(_unsigned_many(index, 24, "index"), address[0].shape))
+    return np.stack(block, axis=-1).astype(np.uint32)
+
+
+def _addresses(
+    seed: Integers, generation: Integers, round_: Integers, position: Integers, domain: Integers, extra: Integers = 0
+) -> tuple[UInt64, ...]:
+    return tuple(
+        np.broadcast_arrays(
+            _unsigned_many(seed, 64, "seed"),
+            _unsigned_many(generation, 32, "generation"),
+            _unsigned_many(round_, 32, "round"),
+            _unsigned_many(position, 32, "position"),
+            _unsigned_many(domain, 8, "domain"),
+            np.asarray(extra, np.uint64),
+        )
+    )
+
+
+def _array_words(address: tuple[UInt64, ...], index: UInt64) -> tuple[UInt64, UInt64, UInt64, UInt64]:
+    seed, generation, round_, position, domain = address[:5]
+    return _block(position, domain << 24 | index, round_, generation, seed & _LOW32, seed >> 32)
+
+
+def below(
+    n: SupportsIndex,
+    seed: SupportsIndex,
+    generation: SupportsIndex,
+    round: SupportsIndex,  # noqa: A002 - the name of the field in the protocol
+    position: SupportsIndex,
+    domain: SupportsIndex,
+) -> int:
+    """An unbiased integer in [0, n), 1 ≤ n ≤ 2^63, at one address.
+
+    x = w0·2^32 + w1 is scaled to the high 64 bits of x·n; the draw is rejected iff the low 64 bits are below
+    2^64 mod n, and then the next draw index is used (Lemire, "Fast random integer generation in an interval", 2019).
+    Raises SamplingError for n = 0, n > 2^63, an address out of range, or 2^24 rejections.
+    """
+    bound = _bound(unsigned(n, 64, "n"))
+    for index in range(MAX_DRAWS):
+        w0, w1, _, _ = _scalar_words(seed, generation, round, position, domain, index)
+        high, low = _product(w0 << 32 | w1, bound)
+        if low >= (_HIGHEST64 - bound + 1) % bound:
+            return high
+    raise SamplingError(f"below: all 2^24 draws of position {position} were rejected")
+
+
+def _bound(n: int) -> int:
+    if not 1 <= n <= MAX_BOUND:
+        raise SamplingError(f"n: expected 1 <= n <= 2^63, got {n}")
+    return n
+
+
+def below_many(
+    n: Integers,
+    seed: Integers,
+    generation: Integers,
+    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    position: Integers,
+    domain: Integers,
+) -> npt.NDArray[np.int64]:
+    """`below` for arrays of bounds and addresses, broadcast together: int64, the same numbers. Raises SamplingError."""
+    bounds = _unsigned_many(n, 64, "n")
+    if bounds.size:
+        _bound(int(bounds.min()))
+        _bound(int(bounds.max()))
+    *address, bound = (part.reshape(-1) for part in _addresses(seed, generation, round, position, domain, bounds))
+    shape = np.broadcast_shapes(*(np.shape(part) for part in (n, seed, generation, round, position, domain)))
+    result = np.zeros(bound.size, np.uint64)
+    pending = np.arange(bound.size)
+    for index in range(MAX_DRAWS):
+        if not pending.size:
+            return result.reshape(shape).astype(np.int64)
+        w0, w1, _, _ = _array_words(tuple(part[pending] for part in address), np.full(pending.size, index, np.uint64))
+        limit = bound[pending]
+        high, low = _product(w0 << 32 | w1, limit)
+        result[pending] = high
+        pending = pending[low < (_HIGHEST64 - limit + 1) % limit]
+    raise SamplingError(f"below: all 2^24 draws of {pending.size} addresses were rejected")
+
+
+def proposal_tickets(
+    seed: Integers,
+    generation: Integers,
+    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    positions: Integers,
+) -> npt.NDArray[np.int64]:
+    """The 24-bit tickets that draw the proposal's tokens: the top 24 bits of w0, domain 1, draw 0; int64, broadcast.
+
+    A worker draws with them, and a verifier that knows the proposal seed recomputes them. Raises SamplingError.
+    """
+    address = _addresses(seed, generation, round, positions, int(Domain.PROPOSAL))
+    return (_array_words(address, np.zeros(address[0].shape, np.uint64))[0] >> 8).astype(np.int64)
