@@ -1,21 +1,23 @@
 """How deep to draft, decided so that the output law stays exact.
 
 Whether position i will be verified must be settled before x_i is drawn. Here a policy is asked "go on?" for position i
-with a `Past` that holds committed history, a load measured before the draw, and x_1 … x_(i−1); x_i does not exist yet when it
-answers, and a stop is final. Looking at x_i first and then withdrawing it changes the output law, whatever verifier follows.
+with a `Past` that holds committed history, a load measured before the draw, and x_1 … x_(i−1); x_i does not exist yet
+when it answers, and a stop is final. Looking at x_i first and then withdrawing it changes the output law, whatever
+verifier follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from pp1wire.sampling.errors import SamplingError
 
 __all__ = ["AdmissionPolicy", "FixedDepth", "Past", "ThroughputPolicy", "admit_chain", "prefix_throughput"]
 
-Number = TypeVar("Number", bound=float)
+Number = TypeVar("Number", float, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,11 @@ class FixedDepth:
 
 def prefix_throughput(steps_per_second: Number, acceptance: Sequence[Number]) -> Number:
     """Tokens a second of verifying a prefix: SPS · (1 + a_1 + a_1·a_2 + …), a_i the acceptance rate at position i."""
-    reach = expected = type(steps_per_second)(1)
+    reach = total = steps_per_second
     for rate in acceptance:
-        reach *= rate
-        expected += reach
-    return steps_per_second * expected
+        reach = reach * rate
+        total = total + reach
+    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,8 @@ class ThroughputPolicy:
     """Goes on while one more position is expected to pay, from figures fixed before the chain.
 
     `steps_per_second[i]` is the verifier's rate with i drafted tokens; `acceptance[i]` the acceptance rate of position
-    i + 1 in earlier rounds. It stops at the first position that does not raise the expected throughput, also when a deeper one would:
-    looking ahead for a better depth is what the appendix A example of DSpark shows to be unsound (arXiv 2607.05147).
+    i + 1 in earlier rounds. It stops at the first position that does not raise the expected throughput, even if a
+    deeper one would: reopening a stopped prefix is what appendix A of DSpark shows to be unsound (arXiv 2607.05147).
     """
 
     steps_per_second: tuple[float, ...]

@@ -21,7 +21,7 @@ Address = int | Integers
 
 @dataclass(frozen=True, slots=True)
 class BatchVerdict:
-    """For n chains: tokens accepted (int64 [n]), the token that follows (int64 [n]), whether it is a bonus (bool [n])."""
+    """For n chains: drafted tokens accepted, the token that follows (both int64 [n]), whether that is a bonus."""
 
     accepted: Int64
     tokens: Int64
@@ -54,10 +54,12 @@ def verify_batch(
     first = np.broadcast_to(np.asarray(position, np.int64), (n,))
     if n and int(first.max()) + depth >= 1 << 32:
         raise SamplingError(f"position: expected position + depth < 2^32, got {int(first.max())} + {depth}")
-    parts = [np.broadcast_to(np.asarray(part), (n,)) for part in (seed, generation, round_)]
+    a, b, c = (np.broadcast_to(np.asarray(part), (n,)) for part in (seed, generation, round_))
     draws = below_many(
         draft * totals[:, :depth],
-        *(part[:, None] for part in parts),
+        a[:, None],
+        b[:, None],
+        c[:, None],
         first[:, None] + np.arange(depth),
         Domain.ACCEPTANCE,
     )
@@ -69,7 +71,7 @@ def verify_batch(
         bonus[:, None], grid[:, depth], residual(grid[row, cut], counts[row, cut], totals[row, cut][:, None])
     )
     domains = np.where(bonus, int(Domain.BONUS), int(Domain.CORRECTION))
-    tickets = below_many(weights.sum(axis=1), *parts, first + accepted, domains)
+    tickets = below_many(weights.sum(axis=1), a, b, c, first + accepted, domains)
     return BatchVerdict(accepted, first_above(weights, tickets), bonus)
 
 

@@ -5,6 +5,7 @@ The array drawn from is the array returned, marked read-only: there is no second
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, SupportsFloat, SupportsIndex
@@ -69,27 +70,28 @@ def draft_chain(
     """Draw a chain of fixed depth, in order, with the tickets of `key` (the proposal seed's).
 
     Row i has the logits of position `key.position + i` plus `bias(x)`, x the token just before it (`previous`, the last
-    committed token, for row 0), summed in FP32 once. The depth is that of the logits, or `depth` if they are a callable;
+    committed token, for row 0), summed in FP32 once. The depth is that of the logits, or `depth` if they are callable;
     it is fixed before anything is drawn. Raises SamplingError for shapes, a missing `previous` or depth, and whatever
     `dyadic_counts` refuses in a row: then there is no draft at all.
     """
     fixed = _fixed_depth(logits, depth)
     if bias is not None and previous is None:
         raise SamplingError("previous: expected the last committed token, since there is a bias, got None")
+    last = 0 if previous is None else operator.index(previous)
     key.span(fixed)
-    tickets = proposal_tickets(
-        np.uint64(key.seed), key.generation, key.round, key.position + np.arange(fixed, dtype=np.int64)
-    )
+    positions = key.position + np.arange(fixed, dtype=np.int64)
+    tickets = proposal_tickets(key.seed, key.generation, key.round, positions)
     rows: list[Row] = []
     tokens: list[int] = []
     for i in range(fixed):
         row = logits(i, tuple(tokens)) if callable(logits) else logits[i]
         if bias is not None:
-            row = _biased(row, bias(tokens[-1] if tokens else int(previous or 0)), i)
+            row = _biased(row, bias(last), i)
         ids, counts = dyadic_counts(row, temperature, top_k)
         ids.flags.writeable = counts.flags.writeable = False
         rows.append((ids, counts))
-        tokens.append(sample(ids, counts, int(tickets[i])))
+        last = sample(ids, counts, int(tickets[i]))
+        tokens.append(last)
     return Draft(tuple(rows), np.array(tokens, np.int32))
 
 
@@ -111,4 +113,5 @@ def _biased(row: npt.NDArray[Any], bias: Float32, i: int) -> Float32:
         )
     # An overflow to +inf, or +inf − inf, is refused with the row's own message; numpy need not warn first.
     with np.errstate(all="ignore"):
-        return np.add(row, bias, dtype=np.float32)
+        biased: Float32 = np.add(row, bias, dtype=np.float32)
+    return biased

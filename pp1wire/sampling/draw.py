@@ -1,7 +1,7 @@
 """Drawing a token with a ticket, and checking that a token was drawn with it.
 
-A ticket is an integer in [0, 2^24). The token is the first, in id order, whose running count exceeds the ticket; so token
-v owns exactly count_v tickets, and a token of count zero owns none.
+A ticket is an integer in [0, 2^24). The token is the first, in id order, whose running count exceeds the ticket; so
+token v owns exactly count_v tickets, and a token of count zero owns none.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def tickets_agree(
     Dense: `ids` is None and `counts` is [n, V], either integer counts or the float32 q itself (partial sums of
     dyadic values are exact in FP32); nothing of the size of a row is allocated.
 
-    The rows must already be known to be canonical (no negative count, sum 2^24), as a decoded message is. A token out of
-    range agrees with nothing. Raises SamplingError for shapes that do not fit together.
+    The rows must already be known to be canonical (no negative count, sum 2^24), as a decoded message is. A token out
+    of range agrees with nothing. Raises SamplingError for shapes that do not fit together.
     """
     counts, tickets, tokens = np.asarray(counts), np.asarray(tickets), np.asarray(tokens)
     if counts.ndim != 2 or tickets.shape != counts.shape[:1] or tokens.shape != counts.shape[:1]:

@@ -5,7 +5,6 @@ This is not softmax sampling: the counts themselves are the law that is drawn fr
 
 from __future__ import annotations
 
-import operator
 from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -14,7 +13,8 @@ import numpy.typing as npt
 from pp1wire.sampling.allocate import allocate
 from pp1wire.sampling.errors import SamplingError
 from pp1wire.sampling.grid import probability_grid
-from pp1wire.sampling.weights import Float32, Int64, check_temperature, integer_weights, logit_row
+from pp1wire.sampling.support import Places, check_k, largest
+from pp1wire.sampling.weights import check_temperature, integer_weights, logit_row
 
 __all__ = [
     "BACKENDS",
@@ -40,30 +40,31 @@ def dyadic_counts(
 ) -> Row:
     """The non-zero counts of one row of logits: (ids int32 rising, counts int32 summing to 2^24).
 
-    `logits` is float32 [V] (float16 and bfloat16 widen exactly), draft logits plus Markov bias, −inf for a masked token.
+    `logits` is float32 [V] (float16 and bfloat16 widen exactly): draft logits plus Markov bias, −inf for masked tokens.
     `temperature` is a double > 0. With `top_k`, the support is exactly min(k, finite) tokens, the largest logits, ties
     to the lowest id; entries whose count is zero are dropped. Raises SamplingError for NaN, +inf, no finite logit, a
     temperature that is not finite and positive, k < 1 or an unknown backend; FlushToZeroError; AllocationError.
     """
     _check_backend(backend)
     t = check_temperature(temperature)
-    row, largest = logit_row(logits)
-    support = None if top_k is None else _largest(row, _check_k(top_k))
-    if support is not None:
-        row = row[support]
-    places, weights = integer_weights(row, largest, t)
-    return _row(allocate(weights), _compose(support, places))
+    row, highest = logit_row(logits)
+    if top_k is None:
+        places, weights = integer_weights(row, highest, t)
+        return _row(allocate(weights), places)
+    support = largest(row, check_k(top_k))
+    places, weights = integer_weights(row[support], highest, t)
+    return _row(allocate(weights), support if places is None else support[places])
 
 
 def dyadic_counts_dense(logits: npt.NDArray[Any], temperature: SupportsFloat, backend: str = "numpy") -> Counts:
     """`dyadic_counts` over the full support as one int32 [V] array, zeros included. Raises as `dyadic_counts`."""
     _check_backend(backend)
     t = check_temperature(temperature)
-    row, largest = logit_row(logits)
-    places, weights = integer_weights(row, largest, t)
+    row, highest = logit_row(logits)
+    places, weights = integer_weights(row, highest, t)
     counts = allocate(weights)
     if places is None:
-        return counts.astype(np.int32)
+        return counts
     dense = np.zeros(row.size, np.int32)
     dense[places] = counts
     return dense
@@ -81,10 +82,10 @@ def counts_from_weights(weights: npt.NDArray[Any], top_k: SupportsIndex | None =
     if row.ndim != 1:
         raise SamplingError(f"weights: expected shape [V], got {row.shape}")
     grid = probability_grid(row, "weights", SamplingError)
-    support = None if top_k is None else _largest(np.where(row > 0, row, -np.inf), _check_k(top_k))
-    if support is not None:
-        grid = grid[support]
-    return _row(allocate(grid), support)
+    if top_k is None:
+        return _row(allocate(grid), None)
+    support = largest(np.where(row > 0, row, -np.inf), check_k(top_k))
+    return _row(allocate(grid[support]), support)
 
 
 def dense_row(row: Row, vocabulary: int) -> Counts:
@@ -102,36 +103,7 @@ def _check_backend(backend: str) -> None:
         raise SamplingError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
 
 
-def _check_k(top_k: SupportsIndex) -> int:
-    try:
-        k = operator.index(top_k)
-    except TypeError:
-        raise SamplingError(f"top_k: expected an integer >= 1 or None, got {type(top_k).__name__}") from None
-    if k < 1:
-        raise SamplingError(f"top_k: expected an integer >= 1 or None, got {k}")
-    return k
-
-
-def _largest(row: Float32 | npt.NDArray[Any], k: int) -> npt.NDArray[np.intp] | None:
-    """Places of the min(k, finite) largest entries in rising order, ties to the lowest; None if nothing is left out."""
-    if k >= row.size:
-        return None
-    threshold = np.partition(row, row.size - k)[row.size - k]
-    if threshold == -np.inf:
-        return np.flatnonzero(row > threshold)
-    chosen = row > threshold
-    tied = np.flatnonzero(row == threshold)
-    chosen[tied[: k - int(np.count_nonzero(chosen))]] = True
-    return np.flatnonzero(chosen)
-
-
-def _compose(outer: npt.NDArray[np.intp] | None, inner: npt.NDArray[np.intp] | None) -> npt.NDArray[np.intp] | None:
-    if outer is None or inner is None:
-        return inner if outer is None else outer
-    return outer[inner]
-
-
-def _row(counts: Int64, places: npt.NDArray[np.intp] | None) -> Row:
-    kept = np.flatnonzero(counts)
+def _row(counts: Counts, places: Places | None) -> Row:
+    kept = np.flatnonzero(counts != 0)  # on a mask, several times faster than on the counts themselves
     ids = kept if places is None else places[kept]
-    return ids.astype(np.int32), counts[kept].astype(np.int32)
+    return ids.astype(np.int32), counts.take(kept)

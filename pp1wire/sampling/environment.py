@@ -2,7 +2,7 @@
 
 Flush-to-zero and denormals-are-zero are thread-wide processor flags that other libraries set (a "fast math" shared
 object, or `torch.set_flush_denormal(True)`). They change FP64 divisions and FP32 widening, and with them the counts, so
-that two machines would no longer agree on q. The probe costs about a microsecond, so it runs before every row, not once: the
+that two machines would no longer agree on q. The probe costs microseconds, so it runs before every row, not once: the
 flag can change at any time.
 """
 

@@ -36,7 +36,8 @@ def probability_grid(
         bad = tuple(int(i) for i in np.argwhere(~((p >= 0) & (p < 2)))[0])
         raise refuse(f"{name}{list(bad)}: expected 0 <= value < 2, got {p[bad]}")
     scaled = np.multiply(p, float(GRID), dtype=np.float64)
-    grid = np.rint(scaled, out=scaled).astype(np.int64)
+    np.rint(scaled, out=scaled)
+    grid: Int64 = scaled.astype(np.int64)
     _check_totals(grid, name, refuse)
     return grid
 

@@ -60,7 +60,7 @@ def law(weights: Weights, vocabulary: int | None = None) -> Law:
 
 
 def fp32_law(weights: Sequence[float] | Mapping[int, float], vocabulary: int | None = None) -> Law:
-    """Weights rounded to FP32 first, then the exact rational normalisation of what was rounded. Raises SamplingError."""
+    """Weights rounded to FP32 first, then the exact rational normalisation of those. Raises SamplingError."""
 
     def rounded(weight: float) -> Fraction:
         try:
@@ -143,7 +143,7 @@ def probability_law(p: Sequence[float]) -> Law:
 
 
 def logit_law(logits: Sequence[float]) -> Law:
-    """p of target logits as verification uses it: weights at T = 1, one FP64 division, the grid. Raises SamplingError."""
+    """p of target logits as verification uses it: weights at T = 1, one division, the grid. Raises SamplingError."""
     weights = _weights(logits, 1.0)
     total = float(sum(weights))
     return _grid_law([round(Fraction(float(weight) / total) * GRID) for weight in weights])

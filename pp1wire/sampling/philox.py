@@ -38,15 +38,17 @@ MAX_DRAWS = 1 << 24
 MAX_BOUND = 1 << 63
 """Largest n of `below`."""
 
-_LOW32 = 0xFFFFFFFF
-_HIGHEST64 = 0xFFFFFFFFFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+# Typed Any: numpy keeps uint64 when an array meets these Python integers, but its type stubs do not know it.
+_LOW32: Any = 0xFFFFFFFF
+_HIGHEST64: Any = 0xFFFFFFFFFFFFFFFF
+_HALF: Any = 32
+_MULTIPLIERS: tuple[Any, Any] = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS: tuple[Any, Any] = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 
 UInt64 = npt.NDArray[np.uint64]
 Integers = SupportsIndex | npt.NDArray[np.integer[Any]]
-# The arithmetic below is written once and runs on Python integers and on uint64 arrays alike: every intermediate fits 64 bits.
+# The arithmetic is written once and runs on Python integers and on uint64 arrays alike: nothing exceeds 64 bits.
 Word = TypeVar("Word", int, UInt64)
 
 
@@ -87,17 +89,17 @@ def _block(c0: Word, c1: Word, c2: Word, c3: Word, k0: Word, k1: Word) -> tuple[
             k1 = (k1 + _KEY_STEPS[1]) & _LOW32
         first = c0 * _MULTIPLIERS[0]
         second = c2 * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = (second >> 32) ^ c1 ^ k0, second & _LOW32, (first >> 32) ^ c3 ^ k1, first & _LOW32
+        c0, c1, c2, c3 = (second >> _HALF) ^ c1 ^ k0, second & _LOW32, (first >> _HALF) ^ c3 ^ k1, first & _LOW32
     return c0, c1, c2, c3
 
 
 def _product(x: Word, n: Word) -> tuple[Word, Word]:
     """High and low 64 bits of x·n, by 32-bit limbs: no intermediate exceeds 64 bits."""
-    x_high, x_low, n_high, n_low = x >> 32, x & _LOW32, n >> 32, n & _LOW32
+    x_high, x_low, n_high, n_low = x >> _HALF, x & _LOW32, n >> _HALF, n & _LOW32
     low = x_low * n_low
-    middle = x_high * n_low + (low >> 32)
+    middle = x_high * n_low + (low >> _HALF)
     other = x_low * n_high + (middle & _LOW32)
-    return x_high * n_high + (middle >> 32) + (other >> 32), ((other & _LOW32) << 32) | (low & _LOW32)
+    return x_high * n_high + (middle >> _HALF) + (other >> _HALF), ((other & _LOW32) << _HALF) | (low & _LOW32)
 
 
 def words(
@@ -166,7 +168,8 @@ def _addresses(
 
 def _array_words(address: tuple[UInt64, ...], index: UInt64) -> tuple[UInt64, UInt64, UInt64, UInt64]:
     seed, generation, round_, position, domain = address[:5]
-    return _block(position, domain << 24 | index, round_, generation, seed & _LOW32, seed >> 32)
+    shift: Any = 24
+    return _block(position, domain << shift | index, round_, generation, seed & _LOW32, seed >> _HALF)
 
 
 def below(
@@ -211,16 +214,16 @@ def below_many(
     if bounds.size:
         _bound(int(bounds.min()))
         _bound(int(bounds.max()))
-    *address, bound = (part.reshape(-1) for part in _addresses(seed, generation, round, position, domain, bounds))
-    shape = np.broadcast_shapes(*(np.shape(part) for part in (n, seed, generation, round, position, domain)))
+    parts = _addresses(seed, generation, round, position, domain, bounds)
+    *address, bound = (part.reshape(-1) for part in parts)
     result = np.zeros(bound.size, np.uint64)
     pending = np.arange(bound.size)
     for index in range(MAX_DRAWS):
         if not pending.size:
-            return result.reshape(shape).astype(np.int64)
+            return result.reshape(parts[0].shape).astype(np.int64)
         w0, w1, _, _ = _array_words(tuple(part[pending] for part in address), np.full(pending.size, index, np.uint64))
         limit = bound[pending]
-        high, low = _product(w0 << 32 | w1, limit)
+        high, low = _product(w0 << _HALF | w1, limit)
         result[pending] = high
         pending = pending[low < (_HIGHEST64 - limit + 1) % limit]
     raise SamplingError(f"below: all 2^24 draws of {pending.size} addresses were rejected")

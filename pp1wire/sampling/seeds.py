@@ -48,7 +48,7 @@ def choice_root(root: SupportsIndex, index: SupportsIndex) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The address of one round's noise: `seed` 64 bits, the rest 32 bits; `position` is that of the first drafted token.
+    """The address of one round's noise: `seed` has 64 bits, the rest 32; `position` is that of the first drafted token.
 
     `seed` is whichever seed the caller owns: the proposal seed to draft, the verification seed to verify.
     """

@@ -84,15 +84,17 @@ def accepts(draws: Int64, target: Int64) -> npt.NDArray[np.bool_]:
 
 
 def residual(target: Int64, draft: Integers, totals: Int64 | int) -> Int64:
-    """R = max(P·2^24 − Q·U, 0) over the whole vocabulary (last axis); `totals` must broadcast. Its sum stays below 2^63."""
-    scaled = np.left_shift(target, MASS_BITS)
-    scaled -= np.multiply(draft, totals, dtype=np.int64)
-    return np.maximum(scaled, 0, out=scaled)
+    """R = max(P·2^24 − Q·U, 0) over the whole vocabulary (last axis); `totals` must broadcast. ΣR stays below 2^63."""
+    scaled: Int64 = np.left_shift(target, MASS_BITS)
+    np.subtract(scaled, np.multiply(draft, totals, dtype=np.int64), out=scaled)
+    np.maximum(scaled, 0, out=scaled)
+    return scaled
 
 
 def first_above(weights: Int64, tickets: Int64 | int) -> Int64:
     """The first id (last axis) whose running weight exceeds the ticket; zero-weight ids own none. int64 [...]."""
-    return np.count_nonzero(np.cumsum(weights, axis=-1) <= np.asarray(tickets)[..., None], axis=-1).astype(np.int64)
+    below_ticket = np.cumsum(weights, axis=-1) <= np.asarray(tickets)[..., None]
+    return np.asarray(np.count_nonzero(below_ticket, axis=-1), np.int64)
 
 
 def leading_run(passed: npt.NDArray[np.bool_]) -> Int64:
@@ -105,8 +107,9 @@ def verify_chain(p: npt.NDArray[Any], q_rows: Sequence[QRow], tokens: Sequence[i
 
     `p` is float64 or float32 [depth + 1, V]: the target's law at each drafted position and at the one after. `q_rows`
     holds depth rows (ids, counts), or (None, counts [V]); `tokens` the drafted ids [depth]; `key` the verification
-    seed's. Raises TargetRefused for a bad p; ProposalRefused (discard the whole proposal) for rows or tokens that do not
-    fit, a row that is not a law of mass 2^24, or Q(x) = 0 at a drafted token; SamplingError for positions beyond 2^32.
+    seed's. Raises TargetRefused for a bad p; ProposalRefused (discard the whole proposal) for rows or tokens that do
+    not fit, a row that is not a law of mass 2^24, or Q(x) = 0 at a drafted token; SamplingError for positions beyond
+    2^32.
     """
     return verify_grid(probability_grid(_axes(p, 2, "p")), q_rows, tokens, key).verdict
 
@@ -114,12 +117,12 @@ def verify_chain(p: npt.NDArray[Any], q_rows: Sequence[QRow], tokens: Sequence[i
 def verify_chain_logits(
     logits: npt.NDArray[Any], q_rows: Sequence[QRow], tokens: Sequence[int] | Integers, key: Key
 ) -> Verdict:
-    """`verify_chain` for target logits float32 [depth + 1, V], after the unchanged processors; T = 1, none is applied."""
+    """`verify_chain` for target logits float32 [depth + 1, V], after the unchanged processors; no T is applied."""
     return verify_grid(logit_grid(_axes(logits, 2, "logits")), q_rows, tokens, key).verdict
 
 
 def verify_grid(grid: Int64, q_rows: Sequence[QRow], tokens: Sequence[int] | Integers, key: Key) -> ChainDetails:
-    """`verify_chain` for target rows already on the grid (int64 [depth + 1, V]), with the integers behind the verdict."""
+    """`verify_chain` for target rows on the grid (int64 [depth + 1, V]), with the integers behind the verdict."""
     rows, drawn = _check_proposal(grid, q_rows, tokens)
     depth = len(rows)
     key.span(depth)
@@ -130,9 +133,7 @@ def verify_grid(grid: Int64, q_rows: Sequence[QRow], tokens: Sequence[int] | Int
         raise ProposalRefused(f"q[{i}]: zero probability at the drafted token {int(drawn[i])}")
     target = grid[np.arange(depth), drawn]
     positions = np.arange(depth, dtype=np.int64) + key.position
-    draws = below_many(
-        draft * totals[:depth], np.uint64(key.seed), key.generation, key.round, positions, Domain.ACCEPTANCE
-    )
+    draws = below_many(draft * totals[:depth], key.seed, key.generation, key.round, positions, Domain.ACCEPTANCE)
     passed = accepts(draws, target)
     accepted = int(leading_run(passed))
     if accepted < depth:
