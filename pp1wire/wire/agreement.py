@@ -1,0 +1,88 @@
+"""What two HELLOs settle, as far as the layout of frames depends on it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from pp1wire.wire._schema_v2 import BODY_STRUCTS, MessageType, Representation
+
+__all__ = ["Agreement", "agreement_id", "row_bytes"]
+
+HEADER_BYTES = 64
+_ROW_HEADER_BYTES = BODY_STRUCTS[MessageType.REPLY].size
+_RESET_FIXED_BYTES = BODY_STRUCTS[MessageType.RESET].size
+_FIXED_BODIES = {t: s.size for t, s in BODY_STRUCTS.items() if t not in (MessageType.REPLY, MessageType.RESET)}
+_COMMIT_TOKENS_BYTES = 6 * 4
+
+
+def row_bytes(representation: Representation, *, padded_vocab_size: int, support: int) -> int:
+    """Bytes of one row's columns: 4 a dense entry, 8 (int32 id and float32 q) a sparse one."""
+    return 4 * padded_vocab_size if representation is Representation.DENSE else 8 * support
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The result of a negotiation; make one with `pp1wire.agree`.
+
+    `id` is BLAKE2b-64 over both HELLO bodies, and stands in every later frame of the connection.
+    """
+
+    id: int
+    representation: Representation
+    vocab_size: int
+    padded_vocab_size: int
+    max_slots: int
+    max_depth: int
+    max_support: int
+    max_prefix: int
+
+    @property
+    def shard_first_id(self) -> int:
+        """First id of the vocabulary shard that a row covers: version 2 carries whole rows."""
+        return 0
+
+    @property
+    def id_entries(self) -> int:
+        """Length of a row's ids column."""
+        return self.max_support if self.representation is Representation.SPARSE else 0
+
+    @property
+    def q_entries(self) -> int:
+        """Length of a row's q column."""
+        return self.max_support if self.representation is Representation.SPARSE else self.padded_vocab_size
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of a row's columns."""
+        return row_bytes(self.representation, padded_vocab_size=self.padded_vocab_size, support=self.max_support)
+
+    @property
+    def reply_frame_bytes(self) -> int:
+        """Bytes of every REPLY frame."""
+        return HEADER_BYTES + _ROW_HEADER_BYTES + self.payload_bytes
+
+    def body_bytes(self, message_type: int) -> tuple[int, int, int]:
+        """(smallest, largest, step) body length in bytes of a message."""
+        if message_type == MessageType.REPLY:
+            length = _ROW_HEADER_BYTES + self.payload_bytes
+            return length, length, 1
+        if message_type == MessageType.RESET:
+            return _RESET_FIXED_BYTES, _RESET_FIXED_BYTES + 4 * self.max_prefix, 4
+        length = fixed_body_bytes(message_type)
+        return length, length, 1
+
+    @property
+    def longest_body(self) -> int:
+        """Bytes of the longest body that any message of this agreement can have."""
+        return max(self.body_bytes(t)[1] for t in MessageType if t is not MessageType.HELLO)
+
+
+def fixed_body_bytes(message_type: int) -> int:
+    """Bytes of the body of a message whose length never varies."""
+    return _FIXED_BODIES[message_type] + (_COMMIT_TOKENS_BYTES if message_type == MessageType.COMMIT else 0)
+
+
+def agreement_id(offer_body: bytes, answer_body: bytes) -> int:
+    """BLAKE2b-64 over the offer's body and then the answer's, read as little-endian u64."""
+    return int.from_bytes(hashlib.blake2b(offer_body + answer_body, digest_size=8).digest(), "little")

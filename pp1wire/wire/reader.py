@@ -1,0 +1,202 @@
+"""One message ↔ one frame, and a stream → messages."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from pp1wire.errors import LocalProtocolError
+from pp1wire.wire import _schema_v2 as schema
+from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Reply
+from pp1wire.wire.agreement import HEADER_BYTES, Agreement
+from pp1wire.wire.batch import ReplyBatch
+from pp1wire.wire.checksums import Buffer
+from pp1wire.wire.frames import Frame, FrameSplitter
+from pp1wire.wire.header import seal
+from pp1wire.wire.messages import decode_body, pack_body
+from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.rows import encode_replies, read_rows
+
+__all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
+
+_TYPES: Final = {cls: MessageType(number) for number, cls in schema.MESSAGE_CLASSES.items()}
+
+
+def message_type_of(message: Message) -> MessageType:
+    """The message type of a message object.
+
+    Raises:
+        LocalProtocolError: it is not a message.
+    """
+    try:
+        return _TYPES[type(message)]
+    except KeyError:
+        raise LocalProtocolError(
+            f"expected a message of {', '.join(c.__name__ for c in _TYPES)}, got {message!r}"
+        ) from None
+
+
+def encode(message: Message, agreement: Agreement | None, sequence: int) -> bytes:
+    """`message` as one frame.
+
+    Args:
+        message: any message; only a HELLO goes without an agreement.
+        agreement: the connection's; None for a HELLO.
+        sequence: number of the frame on its connection and direction.
+
+    Raises:
+        LocalProtocolError: a field is not legal, by the rules that the receiver will apply.
+    """
+    message_type = message_type_of(message)
+    if isinstance(message, Reply):
+        return bytes(
+            encode_replies(ReplyBatch.from_replies([message], _required(agreement)), _required(agreement), sequence)
+        )
+    if (agreement is None) != isinstance(message, Hello):
+        needs = "goes without an agreement" if isinstance(message, Hello) else "needs the connection's agreement"
+        raise LocalProtocolError(f"{message_type.name} {needs}")
+    frame = bytearray(HEADER_BYTES) + pack_body(message, message_type)
+    identity = {name: getattr(message, name) for name in schema.IDENTITY_FIELDS[message_type]}
+    try:
+        seal(frame, message_type, sequence=sequence, agreement_id=agreement.id if agreement else 0, **identity)
+    except (struct.error, TypeError) as error:
+        raise LocalProtocolError(
+            f"{message_type.name}: sequence {sequence!r} or identity {identity!r} does not fit the header"
+        ) from error
+    encoded = bytes(frame)
+    try:
+        decode(encoded, agreement)
+    except RemoteProtocolError as error:
+        raise LocalProtocolError(
+            f"{error.path}: expected {error.expected}, got {error.actual} ({error.code.name.lower()})"
+        ) from error
+    return encoded
+
+
+def decode_frame(frame: Frame, agreement: Agreement | None) -> Message:
+    """The message in a frame that a `FrameSplitter` returned; its arrays own their bytes.
+
+    Raises:
+        RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
+    """
+    if frame.header.message_type is not MessageType.REPLY:
+        return decode_body(frame, agreement)
+    batch, error = read_rows([frame], _required(agreement))
+    if error is not None:
+        raise error
+    return batch[0]
+
+
+def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = None) -> Message:
+    """The message in `data`, which is exactly one frame.
+
+    Raises:
+        RemoteProtocolError: any fault of the frame; TRUNCATED or EXTRA_DATA when it does not fill `data`.
+    """
+    splitter = FrameSplitter(agreement, sequence)
+    frames = splitter.feed(data)
+    if not frames:
+        splitter.close()
+        raise RemoteProtocolError(RejectCode.TRUNCATED, offset=0, path="frame", expected="one frame", actual="no bytes")
+    message = decode_frame(frames[0], agreement)
+    used = len(frames[0].data)
+    if used != len(memoryview(data).cast("B")):
+        raise RemoteProtocolError(
+            RejectCode.EXTRA_DATA, offset=used, path="frame", expected=f"{used} bytes", actual=memoryview(data).nbytes,
+            message_type=frames[0].header.message_type, identity=frames[0].header.identity,
+        )  # fmt: skip
+    return message
+
+
+def _required(agreement: Agreement | None) -> Agreement:
+    if agreement is None:
+        raise LocalProtocolError("a REPLY needs the connection's agreement")
+    return agreement
+
+
+class FrameReader:
+    """One direction of a connection as messages.
+
+    Args:
+        agreement: None to read a HELLO; set `agreement` before feeding what follows it.
+        next_sequence: the number the next frame must have; None takes the first frame's.
+    """
+
+    def __init__(self, agreement: Agreement | None = None, next_sequence: int | None = None) -> None:
+        self._splitter = FrameSplitter(agreement, next_sequence)
+        self._outcomes: deque[Message | RemoteProtocolError] = deque()
+        self._ended = False
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What frames are judged by; None while only a HELLO may come."""
+        return self._splitter.agreement
+
+    @agreement.setter
+    def agreement(self, agreement: Agreement) -> None:
+        self._splitter.agreement = agreement
+
+    def feed(self, data: Buffer) -> list[Message]:
+        """Take the next bytes; return the messages that they complete, which own their bytes.
+
+        Raises:
+            RemoteProtocolError: if no message came before it; otherwise the next call raises it. One of connection scope is
+                raised by every later call; after one of another scope reading goes on behind the frame.
+        """
+        if not self._ended:
+            # The splitter keeps its error; it is raised in its turn.
+            with suppress(RemoteProtocolError):
+                self._decode(self._splitter.feed(data))
+            if self._splitter.error is not None and not self._ended:
+                self._end(self._splitter.error)
+        messages: list[Message] = []
+        while self._outcomes:
+            outcome = self._outcomes[0]
+            if isinstance(outcome, RemoteProtocolError):
+                if messages:
+                    break
+                if outcome.scope != "connection":
+                    self._outcomes.popleft()
+                raise outcome
+            messages.append(outcome)
+            self._outcomes.popleft()
+        return messages
+
+    def close(self) -> None:
+        """The stream ends here.
+
+        Raises:
+            RemoteProtocolError: an error not raised yet, or TRUNCATED if a frame is cut.
+        """
+        for outcome in self._outcomes:
+            if isinstance(outcome, RemoteProtocolError):
+                raise outcome
+        self._splitter.close()
+
+    def _decode(self, frames: list[Frame]) -> None:
+        index = 0
+        while index < len(frames) and not self._ended:
+            if frames[index].header.message_type is MessageType.REPLY:
+                index += self._decode_rows(frames[index:])
+                continue
+            try:
+                self._outcomes.append(decode_frame(frames[index], self.agreement))
+            except RemoteProtocolError as error:
+                self._end(error)
+            index += 1
+
+    def _decode_rows(self, frames: list[Frame]) -> int:
+        """Decode the REPLYs that `frames` begins with, up to the first bad one; how many frames that used."""
+        others = (i for i, f in enumerate(frames) if f.header.message_type is not MessageType.REPLY)
+        batch, error = read_rows(frames[: next(others, len(frames))], _required(self.agreement))
+        self._outcomes.extend(batch[i] for i in range(len(batch)))
+        if error is None:
+            return len(batch)
+        self._end(error)
+        return len(batch) + 1
+
+    def _end(self, error: RemoteProtocolError) -> None:
+        self._outcomes.append(error)
+        self._ended = error.scope == "connection"

@@ -1,0 +1,52 @@
+"""Rejects: what the peer did wrong, where, and what it costs."""
+
+from __future__ import annotations
+
+from pp1wire.errors import PP1Error
+from pp1wire.wire._schema_v2 import DIRECTIONS, MessageType, RejectCode
+
+__all__ = ["RemoteProtocolError"]
+
+
+class RemoteProtocolError(PP1Error):
+    """The peer broke a rule of the protocol.
+
+    Attributes:
+        code: the rule, stable across versions of this package (`docs/reject-codes.md`).
+        offset: bytes from the start of the stream or buffer to the field that is wrong.
+        path: that field, such as `header.sequence`, `step.temperature` or `reply.q[3]`.
+        expected, actual: what the rule requires and what was found, for people.
+        message_type: the message it was found in; None while the header is not yet believed.
+        identity: (session, generation, round) of the frame; None while the header is not yet believed.
+    """
+
+    def __init__(
+        self,
+        code: RejectCode,
+        *,
+        offset: int,
+        path: str,
+        expected: object,
+        actual: object,
+        message_type: MessageType | None = None,
+        identity: tuple[int, int, int] | None = None,
+    ) -> None:
+        self.code = code
+        self.offset = offset
+        self.path = path
+        self.expected = str(expected)
+        self.actual = str(actual)
+        self.message_type = message_type
+        self.identity = identity
+        super().__init__(code, offset, path)
+
+    @property
+    def scope(self) -> str:
+        """What it costs: connection, proposal or stale; anything wrong in what the worker receives costs the connection."""
+        if self.message_type is not None and DIRECTIONS[self.message_type] != "worker_to_verifier":
+            return "connection"
+        return self.code.scope
+
+    def __str__(self) -> str:
+        where = f"byte {self.offset}, {self.path}"
+        return f"{self.code.name.lower()} at {where}: expected {self.expected}, got {self.actual} ({self.scope} scope)"
