@@ -45,6 +45,7 @@ _HALF: Any = 32
 _MULTIPLIERS: tuple[Any, Any] = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS: tuple[Any, Any] = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_WORD_TO_TICKET = 8  # a ticket is the top 24 bits of a 32-bit word
 
 UInt64 = npt.NDArray[np.uint64]
 Integers = SupportsIndex | npt.NDArray[np.integer[Any]]
@@ -146,28 +147,30 @@ def words_many(
     index: Integers = 0,
 ) -> npt.NDArray[np.uint32]:
     """`words` for arrays of addresses, broadcast together: uint32 [..., 4]. Seeds above 2^63 need a uint64 array."""
-    address = _addresses(seed, generation, round, position, domain)
-    block = _array_words(address, np.broadcast_to(_unsigned_many(index, 24, "index"), address[0].shape))
-    return np.stack(block, axis=-1).astype(np.uint32)
+    address, shape = _addresses(seed, generation, round, position, domain, _unsigned_many(index, 24, "index"))
+    return np.stack(_array_words(address[:5], address[5]), axis=-1).astype(np.uint32).reshape(*shape, 4)
 
 
 def _addresses(
-    seed: Integers, generation: Integers, round_: Integers, position: Integers, domain: Integers, extra: Integers = 0
-) -> tuple[UInt64, ...]:
-    return tuple(
-        np.broadcast_arrays(
-            _unsigned_many(seed, 64, "seed"),
-            _unsigned_many(generation, 32, "generation"),
-            _unsigned_many(round_, 32, "round"),
-            _unsigned_many(position, 32, "position"),
-            _unsigned_many(domain, 8, "domain"),
-            np.asarray(extra, np.uint64),
-        )
+    seed: Integers, generation: Integers, round_: Integers, position: Integers, domain: Integers, last: Integers
+) -> tuple[tuple[UInt64, ...], tuple[int, ...]]:
+    """The parts of an address and one more array, broadcast together and flattened, and their shape.
+
+    Flat, because numpy 1 turns a uint64 scalar that meets a Python integer into a float.
+    """
+    parts = np.broadcast_arrays(
+        _unsigned_many(seed, 64, "seed"),
+        _unsigned_many(generation, 32, "generation"),
+        _unsigned_many(round_, 32, "round"),
+        _unsigned_many(position, 32, "position"),
+        _unsigned_many(domain, 8, "domain"),
+        np.asarray(last, np.uint64),
     )
+    return tuple(part.reshape(-1) for part in parts), parts[0].shape
 
 
 def _array_words(address: tuple[UInt64, ...], index: UInt64) -> tuple[UInt64, UInt64, UInt64, UInt64]:
-    seed, generation, round_, position, domain = address[:5]
+    seed, generation, round_, position, domain = address
     shift: Any = 24
     return _block(position, domain << shift | index, round_, generation, seed & _LOW32, seed >> _HALF)
 
@@ -214,13 +217,12 @@ def below_many(
     if bounds.size:
         _bound(int(bounds.min()))
         _bound(int(bounds.max()))
-    parts = _addresses(seed, generation, round, position, domain, bounds)
-    *address, bound = (part.reshape(-1) for part in parts)
+    (*address, bound), shape = _addresses(seed, generation, round, position, domain, bounds)
     result = np.zeros(bound.size, np.uint64)
     pending = np.arange(bound.size)
     for index in range(MAX_DRAWS):
         if not pending.size:
-            return result.reshape(parts[0].shape).astype(np.int64)
+            return result.reshape(shape).astype(np.int64)
         w0, w1, _, _ = _array_words(tuple(part[pending] for part in address), np.full(pending.size, index, np.uint64))
         limit = bound[pending]
         high, low = _product(w0 << _HALF | w1, limit)
@@ -239,5 +241,6 @@ def proposal_tickets(
 
     A worker draws with them, and a verifier that knows the proposal seed recomputes them. Raises SamplingError.
     """
-    address = _addresses(seed, generation, round, positions, int(Domain.PROPOSAL))
-    return (_array_words(address, np.zeros(address[0].shape, np.uint64))[0] >> 8).astype(np.int64)
+    address, shape = _addresses(seed, generation, round, positions, int(Domain.PROPOSAL), 0)
+    first, _, _, _ = _array_words(address[:5], address[5])
+    return (first.view(np.int64) >> _WORD_TO_TICKET).reshape(shape)

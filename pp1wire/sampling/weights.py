@@ -95,7 +95,7 @@ def integer_weights(row: Float32, largest: float, temperature: float) -> tuple[n
 
 def _grid_exp(row: Float32, largest: float, temperature: float) -> Int64:
     size = row.size
-    width = min(size, _BLOCK)
+    width = max(1, min(size, _BLOCK))  # a shard may hold no token that has weight
     out = np.empty(size, np.int64)
     d_, t_, s_ = (np.empty(width, np.float64) for _ in range(3))
     k_ = np.empty(width, np.int64)
