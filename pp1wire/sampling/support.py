@@ -42,7 +42,7 @@ def largest(row: npt.NDArray[Any], k: int) -> Places:
     return kept[~masked] if bool(masked.any()) else kept
 
 
-def _floor(row: npt.NDArray[Any], k: int) -> Any:  # noqa: ANN401 - a scalar of the row's own dtype
+def _floor(row: npt.NDArray[Any], k: int) -> Any:
     """A value that at least k entries reach, found in one pass, so that few candidates are left to select from.
 
     The row is cut into lanes; the k-th largest of the lanes' maxima is reached by k entries, one in each of k lanes.
