@@ -104,8 +104,8 @@ class SmolLM2:
     def forward(self, tokens: Sequence[int] | NDArray[np.int32], cache: KVCache) -> Floats:
         """Append `tokens` to the sequence in `cache`; returns logits, float32 [n, V], row i after token i.
 
-        With the shipped weights all values are finite. Raises `PP1Error`, with the cache unchanged, if an id is outside [0, V), the cache has
-        no room, or it was made by a model with other blocks.
+        With the shipped weights all values are finite. Raises `PP1Error`, with the cache unchanged, if an id is outside
+        [0, V), the cache has no room, or it was made by a model with other blocks.
         """
         hidden = self._extend(tokens, cache)
         checkpoint = self._checkpoint
