@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import RejectCode
 from pp1wire.wire.agreement import Agreement
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
@@ -59,25 +60,26 @@ class FrameSplitter:
         Raises:
             RemoteProtocolError: of connection scope, if no frame came before it; otherwise it is kept in `error`
                 and raised by the next call. Nothing is delivered after it.
+            LocalProtocolError: `data` is not contiguous.
         """
-        self._raise_error()
+        if self.error is not None:
+            del data
+            self._raise_error()
+        view = _bytes_of(data)
         if self._pending:
-            self._pending += data
+            self._pending += view
             if len(self._pending) < self._needed:
                 return []
-            source: bytes | bytearray | memoryview = self._pending
+            view = memoryview(self._pending)
+            frames, used = self._split(view)
+            if used or self.error is not None:
+                # Frames hold views of the old buffer, so it is left to them and never resized.
+                self._pending = self._rest(view, used)
         else:
-            source = data
-        view = memoryview(source).cast("B") if isinstance(source, memoryview) else memoryview(source)
-        frames, used = self._split(view)
-        if source is not self._pending:
-            if used < len(view):
-                self._pending = bytearray(view[used:])
-        elif used:
-            # Frames hold views of the old buffer, so it is left to them and never resized.
-            self._pending = bytearray(view[used:])
-        else:
-            view.release()
+            frames, used = self._split(view)
+            self._pending = self._rest(view, used)
+        # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
+        del data, view
         if not frames:
             self._raise_error()
         return frames
@@ -98,9 +100,13 @@ class FrameSplitter:
                 actual=f"{len(self._pending)}",
             )
 
+    def _rest(self, view: memoryview, used: int) -> bytearray:
+        return bytearray() if self.error is not None else bytearray(view[used:])
+
     def _raise_error(self) -> None:
         if self.error is not None:
-            raise self.error
+            # Without the traceback of the time before, which would grow with every call.
+            raise self.error.with_traceback(None)
 
     def _split(self, view: memoryview) -> tuple[list[Frame], int]:
         frames: list[Frame] = []
@@ -109,7 +115,8 @@ class FrameSplitter:
             while position < size:
                 if size - position < HEADER_BYTES:
                     check_opening(view[position : position + 6], self.offset)
-                    self._needed = HEADER_BYTES
+                    # Another protocol is told at its first wrong byte, however its bytes are split.
+                    self._needed = HEADER_BYTES if size - position >= 6 else size - position + 1
                     break
                 opening = view[position : position + HEADER_BYTES]
                 header = check_header(opening, self.offset, self.agreement, self.next_sequence)
@@ -125,5 +132,12 @@ class FrameSplitter:
                     self._needed = 0
                     break
         except RemoteProtocolError as error:
-            self.error = error
+            self.error = error.with_traceback(None)
         return frames, position
+
+
+def _bytes_of(data: bytes | bytearray | memoryview) -> memoryview:
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise LocalProtocolError(f"data: expected contiguous bytes, got a view with strides {view.strides}")
+    return view.cast("B")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pp1wire.errors import LocalProtocolError
+from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.wire._schema_v2 import (
+    BODY_STRUCTS,
+    HEADER_STRUCT,
     MAGIC,
+    MAX_SLOTS,
     Q_TOTAL,
     WIRE_VERSION,
     MessageType,
@@ -20,17 +25,68 @@ from pp1wire.wire._schema_v2 import (
 )
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
-from pp1wire.wire.canonical import dense_rows_are_canonical, reject_row, sparse_rows_are_canonical
+from pp1wire.wire.canonical import (
+    counts_from_q,
+    dense_counts_are_canonical,
+    dense_row_counts,
+    sparse_counts_are_canonical,
+)
 from pp1wire.wire.checksums import Buffer, body_checksum
+from pp1wire.wire.faults import row_fault
 from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import Header, check_header, check_opening
-from pp1wire.wire.messages import check_body_checksum
 from pp1wire.wire.reject import RemoteProtocolError
 
 __all__ = ["decode_replies", "encode_replies", "read_rows"]
 
 _INVERSE_TOTAL = np.float32(1 / Q_TOTAL)
+_PREFIX_BYTES = HEADER_BYTES + BODY_STRUCTS[MessageType.REPLY].size
+_HEADER_SUM_AT = HEADER_BYTES - 8
+_SMALL_FRAME = 4096
+
 Rows = npt.NDArray[np.void]
+Counts = npt.NDArray[np.int32]
+
+
+class _Layout(NamedTuple):
+    """What every REPLY of an agreement has in common, so that all headers are filled and compared at once."""
+
+    dtype: np.dtype[np.void]
+    size: int
+    constant: npt.NDArray[np.uint64]
+    """The header and row header as 12 words, with zeros where rows differ."""
+    fixed: npt.NDArray[np.uint64]
+    """Ones in the bits of those words that are the same in every row."""
+
+
+@lru_cache(maxsize=64)
+def _numbers(n: int) -> npt.NDArray[np.uint64]:
+    return np.arange(n, dtype=np.uint64)
+
+
+@lru_cache(maxsize=64)
+def _layout(agreement: Agreement) -> _Layout:
+    dtype = reply_frame_dtype(agreement.id_entries, agreement.q_entries)
+    dense = agreement.representation is Representation.DENSE
+    length = agreement.reply_frame_bytes - HEADER_BYTES
+
+    def words(fixed: bool) -> npt.NDArray[np.uint64]:
+        # Bits that differ from row to row are zero in both; reserved bytes are zero, and fixed.
+        ones = 2**64 - 1 if fixed else 0
+        slot_bits = 0xFFFF - (MAX_SLOTS - 1) if fixed else 0
+        header = HEADER_STRUCT.pack(
+            b"\xff" * 4 if fixed else MAGIC, 0xFFFF if fixed else WIRE_VERSION, 0xFF if fixed else MessageType.REPLY,
+            b"\xff" if fixed else b"\0", 0, 0xFFFFFFFF if fixed else length, slot_bits, b"\xff\xff" if fixed else b"\0\0",
+            ones or agreement.id, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+        row = BODY_STRUCTS[MessageType.REPLY].pack(
+            0, 0, (0xFFFFFFFF if fixed else agreement.vocab_size) if dense else 0, 0xFF if fixed else agreement.representation,
+            b"\xff" * 3 if fixed else bytes(3), 0xFFFFFFFF if fixed else agreement.shard_first_id,
+            0xFFFFFFFF if fixed else agreement.vocab_size, b"\xff" * 8 if fixed else bytes(8),
+        )  # fmt: skip
+        return np.frombuffer(header + row, dtype="<u8")
+
+    return _Layout(dtype, agreement.reply_frame_bytes, words(False), words(True))
 
 
 def encode_replies(
@@ -53,7 +109,7 @@ def encode_replies(
     Raises:
         LocalProtocolError: a row is not legal or does not fit, or `out` is too small or read-only. `out` is then unspecified.
     """
-    n, size = len(batch), agreement.reply_frame_bytes
+    n, layout = len(batch), _layout(agreement)
     if batch.ids.shape != (n, agreement.id_entries) or batch.counts.shape != (n, agreement.q_entries):
         raise LocalProtocolError(
             f"expected columns of {agreement.id_entries} ids and {agreement.q_entries} counts a row, "
@@ -61,14 +117,12 @@ def encode_replies(
         )
     if sequence < 0 or sequence + n > 2**64:
         raise LocalProtocolError(f"expected sequence numbers in 64 bits, got {sequence} to {sequence + n - 1}")
-    target = memoryview(bytearray(n * size)) if out is None else _writable(out, n * size)
-    frames = np.frombuffer(target, dtype=reply_frame_dtype(agreement.id_entries, agreement.q_entries))
-    _fill(frames, batch, agreement, sequence)
-    bad = np.flatnonzero(~_judge(frames, agreement)[0])
-    if bad.size:
-        start = int(bad[0]) * size
-        _refuse(target[start : start + size], int(bad[0]), agreement)
-    _seal(target, frames, size)
+    target = memoryview(bytearray(n * layout.size)) if out is None else _writable(out, n * layout.size)
+    frames = np.frombuffer(target, dtype=layout.dtype)
+    _fill(frames, target, batch, layout, sequence)
+    if not _is_legal(batch, agreement):
+        raise _illegal(target, batch, agreement)
+    _seal(target, frames, layout.size)
     return bytes(target) if out is None else target
 
 
@@ -84,16 +138,19 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
         RemoteProtocolError: the first fault of the first bad frame; TRUNCATED when `buffer` ends inside a frame.
     """
     source = buffer if isinstance(buffer, bytes) else bytes(buffer)
-    size = agreement.reply_frame_bytes
-    n, rest = divmod(len(source), size)
+    layout = _layout(agreement)
+    n, rest = divmod(len(source), layout.size)
     view = memoryview(source)
-    frames = np.frombuffer(source, dtype=_dtype(agreement), count=n)
-    batch, error = _read(view, frames, agreement, sequence)
-    if error is not None:
-        raise error
+    frames = np.frombuffer(source, dtype=layout.dtype, count=n)
+    words = _words(source, n, layout.size)
+    counts = None
+    if _headers_are_good(words, layout, agreement, sequence) and _checksums_are_good(source, frames, layout.size):
+        counts = _counts(frames, agreement)
+    if counts is None:
+        raise _first_fault(view, n, agreement, sequence)
     if rest:
-        _reject_rest(view[n * size :], n, size, agreement)
-    return batch
+        _reject_rest(view[n * layout.size :], n * layout.size, agreement)
+    return _batch(frames, counts)
 
 
 def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch, RemoteProtocolError | None]:
@@ -103,30 +160,23 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
         The rows before the first bad one, and that one's fault. The rows may view the frames' buffer, so they are valid
         as long as the frames are.
     """
-    size = agreement.reply_frame_bytes
-    first = frames[0]
-    together = all(f.source is first.source and f.start == first.start + i * size for i, f in enumerate(frames))
-    view = (
-        first.source[first.start :][: len(frames) * size] if together else memoryview(b"".join(f.data for f in frames))
-    )
-    rows = np.frombuffer(view, dtype=_dtype(agreement))
-    checked = len(frames)
-    error: RemoteProtocolError | None = None
+    layout, first = _layout(agreement), frames[0]
+    together = all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames))
+    if together:
+        view = first.source[first.start : first.start + len(frames) * layout.size]
+    else:
+        view = memoryview(b"".join(f.data for f in frames))
+    rows = np.frombuffer(view, dtype=layout.dtype)
+    good = _words_are_fixed(_words(view, len(frames), layout.size), layout)
+    if good and all(body_checksum(f.data) == f.header.body_checksum for f in frames):
+        counts = _counts(rows, agreement)
+        if counts is not None:
+            return _batch(rows, counts), None
     for index, frame in enumerate(frames):
-        if body_checksum(frame.data) != frame.header.body_checksum:
-            checked = index
-            break
-    good, counts = _judge(rows[:checked], agreement)
-    bad = np.flatnonzero(~good)
-    if bad.size:
-        checked = int(bad[0])
-    if checked < len(frames):
-        error = _first_fault(frames[checked], agreement)
-    return _batch(rows[:checked], counts[:checked]), error
-
-
-def _dtype(agreement: Agreement) -> np.dtype[np.void]:
-    return reply_frame_dtype(agreement.id_entries, agreement.q_entries)
+        error = row_fault(frame, agreement)
+        if error is not None:
+            return _batch(rows[:index], _required(_counts(rows[:index], agreement))), error
+    raise _no_reason(first.offset)
 
 
 def _writable(out: bytearray | memoryview | npt.NDArray[np.uint8], needed: int) -> memoryview:
@@ -137,153 +187,194 @@ def _writable(out: bytearray | memoryview | npt.NDArray[np.uint8], needed: int) 
     return view.cast("B")[:needed]
 
 
-def _fill(frames: Rows, batch: ReplyBatch, agreement: Agreement, sequence: int) -> None:
+def _words(source: Buffer, n: int, size: int) -> npt.NDArray[np.uint64]:
+    """Header and row header of n frames as little-endian words [n, 12]; a copy, aligned whatever the source."""
+    every = np.frombuffer(source, dtype=np.uint8, count=n * size).reshape(n, size)
+    return np.ascontiguousarray(every[:, :_PREFIX_BYTES]).view("<u8")
+
+
+def _words_are_fixed(words: npt.NDArray[np.uint64], layout: _Layout) -> bool:
+    return not np.count_nonzero((words & layout.fixed) != layout.constant)
+
+
+def _headers_are_good(
+    words: npt.NDArray[np.uint64], layout: _Layout, agreement: Agreement, sequence: int | None
+) -> bool:
+    n = len(words)
+    if n == 0 or not _words_are_fixed(words, layout):
+        return n == 0
+    # Words 1 sequence, 2 length with slot in its third quarter, 4 session, 5 generation and round.
+    first = int(words[0, 1]) if sequence is None else sequence
+    if first + n > 2**64:
+        return False
+    halves = words.view("<u4")
+    return (
+        np.count_nonzero(words[:, 1] != _numbers(n) + np.uint64(first)) == 0
+        and np.count_nonzero(words[:, 4]) == n
+        and np.count_nonzero(halves[:, 10:12]) == 2 * n
+        and (agreement.max_slots == MAX_SLOTS or int(words.view("<u2")[:, 10].max()) < agreement.max_slots)
+    )
+
+
+@lru_cache(maxsize=64)
+def _parts(n: int, size: int) -> tuple[tuple[slice, slice, slice], ...]:
+    """Of each of n frames: what its header checksum covers, its identity, and its body."""
+    return tuple(
+        (slice(s, s + _HEADER_SUM_AT), slice(s + 16, s + 48), slice(s + HEADER_BYTES, s + size))
+        for s in range(0, n * size, size)
+    )
+
+
+def _checksums_are_good(source: bytes, frames: Rows, size: int) -> bool:
+    digest = xxhash.xxh3_64_intdigest
+    header_sums = frames["header_header_checksum"].tolist()
+    body_sums = frames["header_body_checksum"].tolist()
+    # Slices of bytes are copies, cheaper than views while they are small.
+    data: bytes | memoryview = source if size <= _SMALL_FRAME else memoryview(source)
+    parts = _parts(len(frames), size)
+    for (header, identity, body), header_sum, body_sum in zip(parts, header_sums, body_sums, strict=True):
+        if digest(data[header]) != header_sum or digest(data[body], digest(data[identity])) != body_sum:
+            return False
+    return True
+
+
+def _counts(frames: Rows, agreement: Agreement) -> Counts | None:
+    """The counts [n, q_entries] of rows whose constant fields are right; None if a row is not canonical."""
+    tokens, q = frames["token"], frames["q"]
+    if agreement.representation is Representation.SPARSE:
+        counts = counts_from_q(np.ascontiguousarray(q))
+        good = counts is not None and sparse_counts_are_canonical(
+            frames["ids"], counts, frames["entry_count"], tokens, agreement.vocab_size
+        )
+        return counts if good else None
+    # Row by row, so that the temporaries stay in the cache and memory stays at one row beyond the result.
+    counts = np.empty(q.shape, dtype=np.int32)
+    scratch = np.empty((2, q.shape[1]), dtype=np.float32)
+    for row, token in enumerate(tokens.tolist()):
+        if not dense_row_counts(q[row], counts[row], scratch, token, agreement.vocab_size):
+            return None
+    return counts
+
+
+def _first_fault(view: memoryview, n: int, agreement: Agreement, sequence: int | None) -> PP1Error:
+    """The first fault in n back-to-back frames, one of which is bad."""
+    size, expected = agreement.reply_frame_bytes, sequence
+    for index in range(n):
+        start = index * size
+        try:
+            header = check_header(view[start : start + HEADER_BYTES], start, agreement, expected)
+        except RemoteProtocolError as error:
+            return error
+        if header.message_type is not MessageType.REPLY:
+            return RemoteProtocolError(
+                RejectCode.UNEXPECTED_MESSAGE, offset=start + 6, path="header.message_type", expected="REPLY",
+                actual=header.message_type.name, message_type=header.message_type, identity=header.identity,
+            )  # fmt: skip
+        fault = row_fault(Frame(header, view[start : start + size], start, view, start), agreement)
+        if fault is not None:
+            return fault
+        expected = header.sequence + 1
+    return _no_reason(0)
+
+
+def _no_reason(offset: int) -> PP1Error:
+    return PP1Error(f"rows at byte {offset} were judged bad, but no rule rejects one: please report this")
+
+
+def _required(counts: Counts | None) -> Counts:
+    if counts is None:
+        raise _no_reason(0)
+    return counts
+
+
+def _reject_rest(rest: memoryview, start: int, agreement: Agreement) -> None:
+    check_opening(rest[:6], start)
+    if len(rest) >= HEADER_BYTES:
+        check_header(rest[:HEADER_BYTES], start, agreement, None)
+    raise RemoteProtocolError(
+        RejectCode.TRUNCATED, offset=start + len(rest), path="frame",
+        expected=f"{agreement.reply_frame_bytes} bytes of the frame at byte {start}", actual=len(rest),
+    )  # fmt: skip
+
+
+def _fill(frames: Rows, target: memoryview, batch: ReplyBatch, layout: _Layout, sequence: int) -> None:
     n = len(batch)
-    frames["header_magic"] = MAGIC
-    frames["header_wire_version"] = WIRE_VERSION
-    frames["header_message_type"] = MessageType.REPLY
-    frames["header_reserved_1"] = bytes(1)
+    prefix = np.frombuffer(target, dtype=np.uint8).reshape(n, layout.size)[:, :_PREFIX_BYTES]
+    prefix[...] = layout.constant.view(np.uint8)
     frames["header_sequence"] = np.arange(n, dtype=np.uint64) + np.uint64(sequence)
-    frames["header_body_length"] = agreement.reply_frame_bytes - HEADER_BYTES
     frames["header_slot"] = batch.slots
-    frames["header_reserved_2"] = bytes(2)
-    frames["header_agreement_id"] = agreement.id
     frames["header_session"] = batch.sessions
     frames["header_generation"] = batch.generations
     frames["header_round"] = batch.rounds
     frames["position"] = batch.positions
     frames["token"] = batch.tokens
     frames["entry_count"] = batch.entry_counts
-    frames["representation"] = agreement.representation
-    frames["reserved_1"] = bytes(3)
-    frames["shard_first_id"] = agreement.shard_first_id
-    frames["shard_id_count"] = agreement.vocab_size
-    frames["reserved_2"] = bytes(8)
     frames["ids"] = batch.ids
-    np.multiply(batch.counts, _INVERSE_TOTAL, out=frames["q"], dtype=np.float32, casting="unsafe")
+    q = frames["q"]
+    for row in range(n) if q.shape[1] > 4096 else (slice(None),):
+        # Cast, then scale in place: two passes over a row in the cache, and no temporary. Exact up to 2^24.
+        np.copyto(q[row], batch.counts[row], casting="unsafe")
+        np.multiply(q[row], _INVERSE_TOTAL, out=q[row])
 
 
-def _judge(frames: Rows, agreement: Agreement) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
-    tokens, entries = frames["token"], frames["entry_count"]
+def _is_legal(batch: ReplyBatch, agreement: Agreement) -> bool:
+    n = len(batch)
+    if n and (
+        np.count_nonzero(batch.sessions) < n
+        or np.count_nonzero(batch.generations) < n
+        or np.count_nonzero(batch.rounds) < n
+        or int(batch.slots.max()) >= agreement.max_slots
+    ):
+        return False
     if agreement.representation is Representation.SPARSE:
-        good, counts = sparse_rows_are_canonical(frames["ids"], frames["q"], entries, tokens, agreement)
-    else:
-        good, counts = dense_rows_are_canonical(frames["q"], entries, tokens, agreement)
-    good &= frames["representation"] == agreement.representation
-    good &= (frames["shard_first_id"] == agreement.shard_first_id) & (frames["shard_id_count"] == agreement.vocab_size)
-    good &= (frames["reserved_1"] == np.void(bytes(3))) & (frames["reserved_2"] == np.void(bytes(8)))
-    return good, counts
+        return sparse_counts_are_canonical(
+            batch.ids, batch.counts, batch.entry_counts, batch.tokens, agreement.vocab_size
+        )
+    return np.count_nonzero(batch.entry_counts != agreement.vocab_size) == 0 and dense_counts_are_canonical(
+        batch.counts, batch.tokens, agreement.vocab_size
+    )
+
+
+def _illegal(target: memoryview, batch: ReplyBatch, agreement: Agreement) -> LocalProtocolError:
+    size = agreement.reply_frame_bytes
+    for index in range(len(batch)):
+        identity = [int(column[index]) for column in (batch.slots, batch.sessions, batch.generations, batch.rounds)]
+        if identity[0] >= agreement.max_slots or not all(identity[1:]):
+            return LocalProtocolError(
+                f"row {index}: expected a slot below {agreement.max_slots} and session, generation and round from 1, "
+                f"got {identity}"
+            )
+        frame = target[index * size : (index + 1) * size]
+        slot, session, generation, round_ = identity
+        header = Header(MessageType.REPLY, 0, size - HEADER_BYTES, slot, agreement.id, session, generation, round_, 0)
+        fault = row_fault(Frame(header, frame, 0, frame, 0), agreement, checksum=False)
+        if fault is not None:
+            return LocalProtocolError(
+                f"row {index}: {fault.path}: expected {fault.expected}, got {fault.actual} ({fault.code.name.lower()})"
+            )
+    # A count that float32 cannot hold looks legal once it is rounded; the integers are what was judged.
+    return LocalProtocolError(f"expected counts from 0 to {Q_TOTAL} with total {Q_TOTAL} in every row")
 
 
 def _seal(target: memoryview, frames: Rows, size: int) -> None:
-    body_sums = np.empty(len(frames), dtype=np.uint64)
-    for index in range(len(frames)):
-        body_sums[index] = body_checksum(target[index * size : (index + 1) * size])
-    frames["header_body_checksum"] = body_sums
-    for index in range(len(frames)):
-        start = index * size
-        digest = xxhash.xxh3_64_intdigest(target[start : start + 56])
-        target[start + 56 : start + 64] = digest.to_bytes(8, "little")
-
-
-def _read(
-    view: memoryview, frames: Rows, agreement: Agreement, sequence: int | None
-) -> tuple[ReplyBatch, RemoteProtocolError | None]:
-    n, size = len(frames), agreement.reply_frame_bytes
-    good, counts = _judge(frames, agreement)
-    good &= _headers_are_good(frames, agreement, sequence)
     digest = xxhash.xxh3_64_intdigest
-    header_sums, body_sums = frames["header_header_checksum"].tolist(), frames["header_body_checksum"].tolist()
-    for index in range(n):
-        start = index * size
-        seed = digest(view[start + 16 : start + 48])
-        good[index] &= (
-            digest(view[start : start + 56]) == header_sums[index]
-            and digest(view[start + 64 : start + size], seed=seed) == body_sums[index]
-        )
-    bad = np.flatnonzero(~good)
-    if not bad.size:
-        return _batch(frames, counts), None
-    index = int(bad[0])
-    start = index * size
-    expected = sequence
-    if index or sequence is not None:
-        first = int(frames["header_sequence"][0]) if sequence is None else sequence
-        expected = first + index
-    try:
-        header = check_header(view[start : start + HEADER_BYTES], start, agreement, expected)
-        if header.message_type is not MessageType.REPLY:
-            raise RemoteProtocolError(
-                RejectCode.UNEXPECTED_MESSAGE, offset=start + 6, path="header.message_type", expected="REPLY",
-                actual=header.message_type.name, message_type=header.message_type, identity=header.identity,
-            )  # fmt: skip
-        frame = Frame(header, view[start : start + size], start, view, start)
-    except RemoteProtocolError as error:
-        return _batch(frames[:index], counts[:index]), error
-    return _batch(frames[:index], counts[:index]), _first_fault(frame, agreement)
+    parts = _parts(len(frames), size)
+    frames["header_body_checksum"] = [digest(target[body], digest(target[identity])) for _, identity, body in parts]
+    frames["header_header_checksum"] = [digest(target[header]) for header, _, _ in parts]
 
 
-def _headers_are_good(frames: Rows, agreement: Agreement, sequence: int | None) -> npt.NDArray[np.bool_]:
-    n = len(frames)
-    if n == 0:
-        return np.ones(0, dtype=np.bool_)
-    numbers = frames["header_sequence"]
-    first = numbers[0] if sequence is None else np.uint64(sequence)
-    good = numbers == first + np.arange(n, dtype=np.uint64)
-    good &= frames["header_magic"] == np.void(MAGIC)
-    good &= frames["header_wire_version"] == WIRE_VERSION
-    good &= frames["header_message_type"] == MessageType.REPLY
-    good &= frames["header_reserved_1"] == np.void(bytes(1))
-    good &= frames["header_reserved_2"] == np.void(bytes(2))
-    good &= frames["header_body_length"] == agreement.reply_frame_bytes - HEADER_BYTES
-    good &= frames["header_slot"] < agreement.max_slots
-    good &= frames["header_agreement_id"] == np.uint64(agreement.id)
-    good &= (frames["header_session"] != 0) & (frames["header_generation"] != 0) & (frames["header_round"] != 0)
-    return np.asarray(good, dtype=np.bool_)
-
-
-def _first_fault(frame: Frame, agreement: Agreement) -> RemoteProtocolError:
-    try:
-        check_body_checksum(frame)
-        reject_row(frame, agreement)
-    except RemoteProtocolError as error:
-        return error
-
-
-def _refuse(frame: memoryview, index: int, agreement: Agreement) -> None:
-    header = Header(MessageType.REPLY, 0, len(frame) - HEADER_BYTES, 0, agreement.id, 1, 1, 1, 0)
-    try:
-        reject_row(Frame(header, frame, 0, frame, 0), agreement)
-    except RemoteProtocolError as error:
-        message = (
-            f"row {index}: {error.path}: expected {error.expected}, got {error.actual} ({error.code.name.lower()})"
-        )
-        raise LocalProtocolError(message) from error
-
-
-def _reject_rest(rest: memoryview, index: int, size: int, agreement: Agreement) -> None:
-    start = index * size
-    check_opening(rest[:6], start)
-    if len(rest) >= HEADER_BYTES:
-        check_header(rest[:HEADER_BYTES], start, agreement, None)
-    raise RemoteProtocolError(
-        RejectCode.TRUNCATED, offset=start + len(rest), path="frame",
-        expected=f"{size} bytes of the frame at byte {start}", actual=len(rest),
-    )  # fmt: skip
-
-
-def _batch(frames: Rows, counts: npt.NDArray[np.int32]) -> ReplyBatch:
+def _batch(frames: Rows, counts: Counts) -> ReplyBatch:
     counts.flags.writeable = False
     return ReplyBatch(
-        sessions=frames["header_session"],
-        slots=frames["header_slot"],
-        generations=frames["header_generation"],
-        rounds=frames["header_round"],
-        positions=frames["position"],
-        tokens=frames["token"],
-        entry_counts=frames["entry_count"],
-        ids=frames["ids"],
-        counts=counts,
-        row_checksums=frames["header_body_checksum"],
-        _q=frames["q"],
+        frames["header_session"],
+        frames["header_slot"],
+        frames["header_generation"],
+        frames["header_round"],
+        frames["position"],
+        frames["token"],
+        frames["entry_count"],
+        frames["ids"],
+        counts,
+        frames["header_body_checksum"],
+        frames["q"],
     )
