@@ -25,13 +25,14 @@ from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import PrefixDigest, prefix_digest, rows_checksum
 from pp1wire.wire.frames import Frame, FrameSplitter
 from pp1wire.wire.header import Header
+from pp1wire.wire.limits import Limits
 from pp1wire.wire.reader import FrameReader, decode, decode_frame, encode
 from pp1wire.wire.reject import RemoteProtocolError
 from pp1wire.wire.rows import decode_replies, encode_replies, read_rows
 
 __all__ = [
     "Agreement", "Commit", "CommitKind", "Completion", "CompletionStatus", "DraftOrigin", "Frame", "FrameReader", "FrameSplitter",
-    "Header", "Hello", "HelloRole", "HelloStatus", "Message", "MessageType", "PrefixDigest", "RefusalReason", "RejectCode",
+    "Header", "Hello", "HelloRole", "HelloStatus", "Limits", "Message", "MessageType", "PrefixDigest", "RefusalReason", "RejectCode",
     "RemoteProtocolError", "Reply", "ReplyBatch", "Representation", "Reset", "ResetReason", "Step", "SupportPolicy",
     "agreement_id", "decode", "decode_frame", "decode_replies", "encode", "encode_replies", "prefix_digest", "read_rows",
     "rows_checksum",

@@ -5,7 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from pp1wire.wire._schema_v2 import BODY_STRUCTS, MessageType, Representation
+from pp1wire.errors import LocalProtocolError
+from pp1wire.wire._schema_v2 import (
+    BODY_STRUCTS,
+    MAX_DEPTH,
+    MAX_PREFIX,
+    MAX_SLOTS,
+    MAX_VOCAB,
+    MessageType,
+    Representation,
+)
 
 __all__ = ["Agreement", "agreement_id", "row_bytes"]
 
@@ -26,6 +35,9 @@ class Agreement:
     """The result of a negotiation; make one with `pp1wire.agree`.
 
     `id` is BLAKE2b-64 over both HELLO bodies, and stands in every later frame of the connection.
+
+    Raises:
+        LocalProtocolError: a value outside the fixed limits, which stand above anything negotiated.
     """
 
     id: int
@@ -36,6 +48,26 @@ class Agreement:
     max_depth: int
     max_support: int
     max_prefix: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.representation, Representation):
+            raise LocalProtocolError(f"agreement.representation: expected DENSE or SPARSE, got {self.representation!r}")
+        for name, smallest, largest in (
+            ("id", 0, 2**64 - 1),
+            ("vocab_size", 1, MAX_VOCAB),
+            ("padded_vocab_size", 1, MAX_VOCAB),
+            ("max_slots", 1, MAX_SLOTS),
+            ("max_depth", 1, MAX_DEPTH),
+            ("max_support", 1, MAX_VOCAB),
+            ("max_prefix", 1, MAX_PREFIX),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, int) or not smallest <= value <= largest:
+                raise LocalProtocolError(f"agreement.{name}: expected {smallest} to {largest}, got {value!r}")
+        if self.padded_vocab_size < self.vocab_size:
+            raise LocalProtocolError(
+                f"agreement.padded_vocab_size: expected at least {self.vocab_size}, got {self.padded_vocab_size}"
+            )
 
     @property
     def shard_first_id(self) -> int:

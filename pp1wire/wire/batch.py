@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import Q_TOTAL, Reply, Representation
 from pp1wire.wire.agreement import Agreement
+from pp1wire.wire.columns import as_array
 
 __all__ = ["ReplyBatch"]
 
@@ -99,7 +101,8 @@ class ReplyBatch:
             rows: n pairs (ids int32 [m], counts int32 [m]), as `pp1wire.sampling` makes them.
 
         Raises:
-            LocalProtocolError: rows and tokens differ in number, or a row does not fit the agreement.
+            LocalProtocolError: rows and tokens differ in number, a number does not fit its column, or a row does not fit the
+                agreement.
         """
         if len(tokens) != len(rows):
             raise LocalProtocolError(f"expected one row a token, got {len(rows)} rows and {len(tokens)} tokens")
@@ -108,7 +111,7 @@ class ReplyBatch:
         counts = np.zeros((n, agreement.q_entries), dtype=np.int32)
         entries = np.full(n, agreement.vocab_size, dtype=np.uint32)
         for index, (row_ids, row_counts) in enumerate(rows):
-            row_ids, row_counts = np.asarray(row_ids), np.asarray(row_counts)
+            row_ids, row_counts = as_array(row_ids), as_array(row_counts)
             _check_row(index, row_ids, row_counts, agreement)
             if dense:
                 counts[index, row_ids] = row_counts
@@ -117,12 +120,12 @@ class ReplyBatch:
                 counts[index, : len(row_ids)] = row_counts
                 entries[index] = len(row_ids)
         return cls(
-            sessions=np.full(n, session, dtype=np.uint64),
-            slots=np.full(n, slot, dtype=np.uint16),
-            generations=np.full(n, generation, dtype=np.uint32),
-            rounds=np.full(n, round, dtype=np.uint32),
-            positions=np.arange(position, position + n, dtype=np.uint32),
-            tokens=np.asarray(tokens, dtype=np.int32),
+            sessions=_column("session", [session] * n, np.uint64),
+            slots=_column("slot", [slot] * n, np.uint16),
+            generations=_column("generation", [generation] * n, np.uint32),
+            rounds=_column("round", [round] * n, np.uint32),
+            positions=_column("position", [position + i for i in range(n)], np.uint32),
+            tokens=_column("token", tokens, np.int32),
             entry_counts=entries,
             ids=ids,
             counts=counts,
@@ -134,29 +137,31 @@ class ReplyBatch:
         """The rows of `replies` as one batch.
 
         Raises:
-            LocalProtocolError: a row does not fit the agreement, or its q is not a whole multiple of 2^-24.
+            LocalProtocolError: a number does not fit its column, a row does not fit the agreement, or its q is not a whole
+                multiple of 2^-24.
         """
         n = len(replies)
         batch = cls(
-            sessions=np.array([r.session for r in replies], dtype=np.uint64),
-            slots=np.array([r.slot for r in replies], dtype=np.uint16),
-            generations=np.array([r.generation for r in replies], dtype=np.uint32),
-            rounds=np.array([r.round for r in replies], dtype=np.uint32),
-            positions=np.array([r.position for r in replies], dtype=np.uint32),
-            tokens=np.array([r.token for r in replies], dtype=np.int32),
+            sessions=_column("session", [r.session for r in replies], np.uint64),
+            slots=_column("slot", [r.slot for r in replies], np.uint16),
+            generations=_column("generation", [r.generation for r in replies], np.uint32),
+            rounds=_column("round", [r.round for r in replies], np.uint32),
+            positions=_column("position", [r.position for r in replies], np.uint32),
+            tokens=_column("token", [r.token for r in replies], np.int32),
             entry_counts=np.array([len(r.q) for r in replies], dtype=np.uint32),
             ids=np.zeros((n, agreement.id_entries), dtype=np.int32),
             counts=np.zeros((n, agreement.q_entries), dtype=np.int32),
             row_checksums=np.zeros(n, dtype=np.uint64),
         )
         for index, reply in enumerate(replies):
-            if len(reply.q) > agreement.q_entries or len(reply.ids) > agreement.id_entries:
+            ids_needed = len(reply.q) if agreement.id_entries else 0
+            if len(reply.q) > agreement.q_entries or len(reply.ids) != ids_needed:
                 raise LocalProtocolError(
-                    f"row {index}: expected at most {agreement.id_entries} ids and {agreement.q_entries} q, "
-                    f"got {len(reply.ids)} and {len(reply.q)}"
+                    f"row {index}: expected at most {agreement.q_entries} q, and {ids_needed} ids for {len(reply.q)} q, "
+                    f"got {len(reply.ids)} ids"
                 )
-            if not bool(np.all((reply.q >= 0) & (reply.q <= 1))):
-                raise LocalProtocolError(f"row {index}: expected every q from 0 to 1")
+            if not bool(np.all((reply.q >= 0) & (reply.q <= 1) & ~np.signbit(reply.q))):
+                raise LocalProtocolError(f"row {index}: expected every q from plus zero to 1")
             scaled = reply.q * np.float32(Q_TOTAL)
             row_counts = scaled.astype(np.int32)
             if not np.array_equal(row_counts, scaled):
@@ -164,6 +169,19 @@ class ReplyBatch:
             batch.ids[index, : len(reply.ids)] = reply.ids
             batch.counts[index, : len(row_counts)] = row_counts
         return batch
+
+
+def _column(name: str, values: Sequence[object], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+    # numpy cuts fractions off and, by version, wraps or raises what does not fit.
+    limits = np.iinfo(dtype)
+    numbers: list[int] = []
+    for index, value in enumerate(values):
+        if not isinstance(value, (int, np.integer)) or not limits.min <= int(value) <= limits.max:
+            raise LocalProtocolError(
+                f"row {index}: {name}: expected an integer from {limits.min} to {limits.max}, got {value!r}"
+            )
+        numbers.append(int(value))
+    return np.array(numbers, dtype=dtype)
 
 
 def _check_row(index: int, ids: npt.NDArray[np.generic], counts: npt.NDArray[np.generic], agreement: Agreement) -> None:
@@ -178,6 +196,9 @@ def _check_row(index: int, ids: npt.NDArray[np.generic], counts: npt.NDArray[np.
         raise LocalProtocolError(
             f"row {index}: expected ids from 0 to {agreement.vocab_size - 1}, got {ids.min()} to {ids.max()}"
         )
+    if not agreement.id_entries and bool(np.less_equal(ids[1:], ids[:-1]).any()):
+        # Scattered into a dense row, the later of two equal ids would hide the earlier.
+        raise LocalProtocolError(f"row {index}: expected ids that rise")
     if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= Q_TOTAL:
         raise LocalProtocolError(
             f"row {index}: expected counts from 0 to {Q_TOTAL}, got {counts.min()} to {counts.max()}"

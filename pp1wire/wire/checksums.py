@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pp1wire.wire.columns import IdArray
+from pp1wire.wire.columns import IdArray, frozen_ids
 
 __all__ = ["PrefixDigest", "body_checksum", "header_checksum", "prefix_digest", "rows_checksum"]
 
@@ -35,8 +35,17 @@ def rows_checksum(body_checksums: Iterable[int] | npt.NDArray[np.uint64]) -> byt
 
 
 def prefix_digest(ids: npt.ArrayLike) -> bytes:
-    """XXH3-128 (16 bytes, canonical) over committed token ids [n] as little-endian int32."""
-    return xxhash.xxh3_128_digest(np.asarray(ids, dtype="<i4").tobytes())
+    """XXH3-128 (16 bytes, canonical) over committed token ids [n] as little-endian int32.
+
+    Raises:
+        LocalProtocolError: not one-dimensional, not integers, or outside int32.
+    """
+    return xxhash.xxh3_128_digest(_little_endian(ids).data)
+
+
+def _little_endian(ids: npt.ArrayLike) -> IdArray:
+    # No copy of ids that are so already: prefixes are long, and hashed on both ends.
+    return np.ascontiguousarray(frozen_ids(ids), dtype="<i4")
 
 
 class PrefixDigest:
@@ -55,10 +64,14 @@ class PrefixDigest:
         self.extend(ids)
 
     def extend(self, ids: npt.ArrayLike) -> None:
-        """Append token ids [n]."""
-        array = np.asarray(ids, dtype="<i4")
-        self._state.update(array.tobytes())
-        self.length += array.size
+        """Append token ids [n].
+
+        Raises:
+            LocalProtocolError: not one-dimensional, not integers, or outside int32.
+        """
+        array = _little_endian(ids)
+        self._state.update(array.data)
+        self.length += len(array)
 
     def digest(self) -> bytes:
         """16 bytes: the same as `prefix_digest` of all ids so far."""

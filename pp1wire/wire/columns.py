@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
 
-__all__ = ["IdArray", "QArray", "frozen_ids", "frozen_q"]
+__all__ = ["IdArray", "QArray", "as_array", "frozen_ids", "frozen_q"]
 
 _Array = TypeVar("_Array", bound=npt.NDArray[np.generic])
 
@@ -25,7 +25,7 @@ def frozen_ids(values: npt.ArrayLike) -> IdArray:
     """
     if type(values) is np.ndarray and values.dtype == np.int32 and values.ndim == 1 and _immutable(values):
         return values
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise LocalProtocolError(f"ids must be one-dimensional integers, not {array.dtype} of shape {array.shape}")
     if array.size and (int(array.min()) < -(2**31) or int(array.max()) >= 2**31):
@@ -41,7 +41,7 @@ def frozen_q(values: npt.ArrayLike) -> QArray:
     """
     if type(values) is np.ndarray and values.dtype == np.float32 and values.ndim == 1 and _immutable(values):
         return values
-    array = np.asarray(values)
+    array = as_array(values)
     if array.ndim != 1 or (array.size and array.dtype.kind != "f"):
         raise LocalProtocolError(f"q must be one-dimensional floats, not {array.dtype} of shape {array.shape}")
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -60,7 +60,20 @@ def _immutable(array: npt.NDArray[np.generic]) -> bool:
         owner = owner.base
     if isinstance(owner, memoryview):
         owner = owner.obj
-    return owner is None or isinstance(owner, bytes)
+    # An array that owns its bytes may have lent a writable view before it was made read-only; bytes never do.
+    return isinstance(owner, bytes)
+
+
+def as_array(values: npt.ArrayLike) -> npt.NDArray[np.generic]:
+    """`values` as an array.
+
+    Raises:
+        LocalProtocolError: no array can be made of them.
+    """
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise LocalProtocolError(f"a column must be one-dimensional numbers: {error}") from error
 
 
 def _frozen(array: _Array) -> _Array:

@@ -55,7 +55,7 @@ class FrameSplitter:
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Take the next bytes of the stream; return the frames they complete.
 
-        After a HELLO nothing more is split until `agreement` is set, because its bounds are not known before.
+        While `agreement` is None a call returns at most one frame: what follows a HELLO waits for the agreement that bounds it.
 
         Raises:
             RemoteProtocolError: of connection scope, if no frame came before it; otherwise it is kept in `error`

@@ -6,7 +6,6 @@ The schema tables drive structure and bounds; the named rules that they cannot s
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
@@ -32,7 +31,7 @@ from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import HEADER_BYTES
 from pp1wire.wire.reject import RemoteProtocolError
 
-__all__ = ["check_body_checksum", "check_fixed_fields", "decode_body", "pack_body", "reject_in"]
+__all__ = ["check_body_checksum", "check_fixed_fields", "check_integer", "decode_body", "pack_body", "reject_in"]
 
 Values = dict[str, Any]
 
@@ -126,11 +125,8 @@ def pack_body(message: Message, message_type: MessageType) -> bytes:
         elif spec.name in derived:
             values.append(len(getattr(message, derived[spec.name])))
         else:
-            values.append(_wire_value(spec, getattr(message, spec.name)))
-    try:
-        body = schema.BODY_STRUCTS[message_type].pack(*values)
-    except (struct.error, TypeError) as error:
-        raise _field_error(message, message_type, values) from error
+            values.append(_wire_value(f"{_name(message_type)}.{spec.name}", spec, getattr(message, spec.name)))
+    body = schema.BODY_STRUCTS[message_type].pack(*values)
     for name, code, length in schema.BODY_COLUMNS[message_type]:
         column = getattr(message, name)
         if length.isdigit():
@@ -145,25 +141,34 @@ def _name(message_type: MessageType) -> str:
     return message_type.name.lower()
 
 
-def _wire_value(spec: FieldSpec, value: Any) -> Any:
+def check_integer(path: str, value: object, size: int) -> None:
+    """Raise LocalProtocolError unless `value` is an integer that fits `size` unsigned bytes."""
+    if not isinstance(value, (int, np.integer)) or not 0 <= int(value) < 2 ** (8 * size):
+        raise LocalProtocolError(f"{path}: expected an unsigned integer of {8 * size} bits, got {value!r}")
+
+
+def _wire_value(path: str, spec: FieldSpec, value: Any) -> Any:
+    # `struct` cuts and pads bytes and rounds numbers without a word, so what would not come back as it went is refused here.
     if spec.kind == "text":
-        return value.encode("utf-8") if isinstance(value, str) else value
+        if not (isinstance(value, str) and value.isascii() and value.isprintable() and len(value) <= spec.size):
+            raise LocalProtocolError(f"{path}: expected at most {spec.size} printable ASCII characters, got {value!r}")
+        return value.encode("ascii")
+    if spec.kind == "bytes":
+        if not isinstance(value, bytes) or len(value) != spec.size:
+            raise LocalProtocolError(f"{path}: expected {spec.size} bytes, got {value!r}")
+    elif spec.kind == "float":
+        if not isinstance(value, (float, int, np.floating, np.integer)) or not _is_double(value):
+            raise LocalProtocolError(f"{path}: expected a number that float64 holds exactly, got {value!r}")
+    else:
+        check_integer(path, value, spec.size)
     return value
 
 
-def _field_error(message: Message, message_type: MessageType, values: list[Any]) -> LocalProtocolError:
-    for spec, value in zip(schema.BODY_FIELDS[message_type], values, strict=True):
-        numeric = isinstance(value, (int, np.integer)) or (spec.kind == "float" and isinstance(value, float))
-        if spec.kind in ("bytes", "text"):
-            fits = isinstance(value, bytes) and (len(value) == spec.size or spec.kind == "text")
-            expected = f"{spec.size} bytes"
-        else:
-            bits = 8 * spec.size
-            fits = numeric and (spec.kind == "float" or 0 <= value < 2**bits)
-            expected = f"a {spec.kind} of {bits} bits"
-        if not fits:
-            return LocalProtocolError(f"{_name(message_type)}.{spec.name}: expected {expected}, got {value!r}")
-    return LocalProtocolError(f"{_name(message_type)}: {message!r} does not fit its fields")
+def _is_double(value: Any) -> bool:
+    try:
+        return bool(float(value) == value) or bool(value != value)
+    except OverflowError:
+        return False
 
 
 def _out_of_bounds(frame: Frame, spec: FieldSpec, expected: object, value: object) -> NoReturn:
@@ -203,9 +208,10 @@ def _reject(
 
 def _check_tokens(frame: Frame, name: str, tokens: np.ndarray[Any, np.dtype[np.int32]], agreement: Agreement) -> None:
     # A negative id read as unsigned lies above every vocabulary, so one comparison finds all three faults.
-    beyond = np.flatnonzero(tokens.view(np.uint32) >= agreement.vocab_size)
-    if beyond.size:
-        index, token = int(beyond[0]), int(tokens[beyond[0]])
+    beyond = tokens.view(np.uint32) >= agreement.vocab_size
+    if beyond.any():
+        index = int(beyond.argmax())
+        token = int(tokens[index])
         padded = agreement.vocab_size <= token < agreement.padded_vocab_size
         code = RejectCode.TOKEN_PADDED if padded else RejectCode.TOKEN_OUT_OF_RANGE
         _reject(frame, code, name, f"0 to {agreement.vocab_size - 1}", token, index)

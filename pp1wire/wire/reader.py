@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from contextlib import suppress
 from typing import Final
@@ -15,7 +14,7 @@ from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import Buffer
 from pp1wire.wire.frames import Frame, FrameSplitter
 from pp1wire.wire.header import seal
-from pp1wire.wire.messages import decode_body, pack_body
+from pp1wire.wire.messages import check_integer, decode_body, pack_body
 from pp1wire.wire.reject import RemoteProtocolError
 from pp1wire.wire.rows import encode_replies, read_rows
 
@@ -50,6 +49,7 @@ def encode(message: Message, agreement: Agreement | None, sequence: int) -> byte
         LocalProtocolError: a field is not legal, by the rules that the receiver will apply.
     """
     message_type = message_type_of(message)
+    check_integer("header.sequence", sequence, 8)
     if isinstance(message, Reply):
         return bytes(
             encode_replies(ReplyBatch.from_replies([message], _required(agreement)), _required(agreement), sequence)
@@ -59,12 +59,10 @@ def encode(message: Message, agreement: Agreement | None, sequence: int) -> byte
         raise LocalProtocolError(f"{message_type.name} {needs}")
     frame = bytearray(HEADER_BYTES) + pack_body(message, message_type)
     identity = {name: getattr(message, name) for name in schema.IDENTITY_FIELDS[message_type]}
-    try:
-        seal(frame, message_type, sequence=sequence, agreement_id=agreement.id if agreement else 0, **identity)
-    except (struct.error, TypeError) as error:
-        raise LocalProtocolError(
-            f"{message_type.name}: sequence {sequence!r} or identity {identity!r} does not fit the header"
-        ) from error
+    for spec in schema.HEADER_FIELDS:
+        if spec.name in identity:
+            check_integer(f"header.{spec.name}", identity[spec.name], spec.size)
+    seal(frame, message_type, sequence=sequence, agreement_id=agreement.id if agreement else 0, **identity)
     encoded = bytes(frame)
     try:
         decode(encoded, agreement)
@@ -95,16 +93,18 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     Raises:
         RemoteProtocolError: any fault of the frame; TRUNCATED or EXTRA_DATA when it does not fill `data`.
     """
+    # A copy of bytes that may change; and an error's traceback holds no view that would stop the caller from resizing them.
+    source = data if isinstance(data, bytes) else bytes(memoryview(data))
     splitter = FrameSplitter(agreement, sequence)
-    frames = splitter.feed(data)
+    frames = splitter.feed(source)
     if not frames:
         splitter.close()
         raise RemoteProtocolError(RejectCode.TRUNCATED, offset=0, path="frame", expected="one frame", actual="no bytes")
     message = decode_frame(frames[0], agreement)
     used = len(frames[0].data)
-    if used != len(memoryview(data).cast("B")):
+    if used != len(source):
         raise RemoteProtocolError(
-            RejectCode.EXTRA_DATA, offset=used, path="frame", expected=f"{used} bytes", actual=memoryview(data).nbytes,
+            RejectCode.EXTRA_DATA, offset=used, path="frame", expected=f"{used} bytes", actual=len(source),
             message_type=frames[0].header.message_type, identity=frames[0].header.identity,
         )  # fmt: skip
     return message
@@ -151,6 +151,8 @@ class FrameReader:
                 self._decode(self._splitter.feed(data))
             if self._splitter.error is not None and not self._ended:
                 self._end(self._splitter.error)
+        # See FrameSplitter.feed: a raised error must not hold the caller's buffer.
+        del data
         messages: list[Message] = []
         while self._outcomes:
             outcome = self._outcomes[0]
@@ -159,7 +161,7 @@ class FrameReader:
                     break
                 if outcome.scope != "connection":
                     self._outcomes.popleft()
-                raise outcome
+                raise outcome.with_traceback(None)
             messages.append(outcome)
             self._outcomes.popleft()
         return messages
@@ -172,7 +174,7 @@ class FrameReader:
         """
         for outcome in self._outcomes:
             if isinstance(outcome, RemoteProtocolError):
-                raise outcome
+                raise outcome.with_traceback(None)
         self._splitter.close()
 
     def _decode(self, frames: list[Frame]) -> None:
@@ -198,5 +200,5 @@ class FrameReader:
         return len(batch) + 1
 
     def _end(self, error: RemoteProtocolError) -> None:
-        self._outcomes.append(error)
+        self._outcomes.append(error.with_traceback(None))
         self._ended = error.scope == "connection"
