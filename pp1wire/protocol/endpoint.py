@@ -1,0 +1,220 @@
+"""What both ends share: the state of the connection, bytes in and out, and the one place where an error becomes final."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pp1wire.errors import LocalProtocolError
+from pp1wire.protocol.counters import Counters
+from pp1wire.protocol.places import Place
+from pp1wire.protocol.session import Session, Sessions
+from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
+from pp1wire.protocol.verifier_messages import VerifierMessages
+from pp1wire.protocol.worker_messages import WorkerMessages
+from pp1wire.wire import (
+    Agreement,
+    Frame,
+    FrameSplitter,
+    Hello,
+    RejectCode,
+    RemoteProtocolError,
+    decode_frame,
+    encode,
+)
+from pp1wire.wire import Message as WireMessage
+
+__all__ = ["Buffer", "Endpoint", "Live"]
+
+Buffer = bytes | bytearray | memoryview
+Event = TypeVar("Event")
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What an end has once there is an agreement: the sessions, and a judge for each direction."""
+
+    agreement: Agreement
+    sessions: Sessions
+    from_verifier: VerifierMessages
+    from_worker: WorkerMessages
+
+
+class Endpoint(Generic[Event]):
+    """One end of one connection, without I/O, clocks or randomness: bytes and times go in, bytes and events come out."""
+
+    role: ClassVar[Role]
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self.state = ConnectionState.START
+        self.error: RemoteProtocolError | None = None
+        """What ended the connection, if a fault did; every later `receive` raises it."""
+        self._splitter = FrameSplitter(None, 0)
+        self._sequence = 0
+        self._outgoing: list[bytes | memoryview] = []
+        self._live: Live | None = None
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The connection's, once the HELLOs are settled."""
+        return None if self._live is None else self._live.agreement
+
+    # Bytes out.
+
+    @property
+    def has_data_to_send(self) -> bool:
+        """Whether `data_to_send` would return anything."""
+        return bool(self._outgoing)
+
+    def data_to_send(self) -> bytes:
+        """Everything queued, as one piece; it is the caller's to send, in this order."""
+        return b"".join(self.buffers_to_send())
+
+    def buffers_to_send(self) -> list[bytes | memoryview]:
+        """Everything queued, in pieces, without copying rows: for `writelines` or `sendmsg`."""
+        pieces, self._outgoing = self._outgoing, []
+        self.counters.bytes_sent += sum(len(piece) for piece in pieces)
+        return pieces
+
+    # Bytes in.
+
+    def _receive(self, data: Buffer, events: list[Event]) -> list[Event]:
+        """Judge `data`; the events before an error are returned, and the error is raised by the next call."""
+        if self.error is not None:
+            raise self.error
+        self._require(ConnectionState.OFFERED, ConnectionState.OPEN, *self._listening_states())
+        self.counters.bytes_received += memoryview(data).nbytes
+        try:
+            self._split(data, events)
+        except RemoteProtocolError as error:
+            self._fail(error)
+            if not events:
+                raise
+        return events
+
+    def _split(self, data: Buffer, events: list[Event]) -> None:
+        frames = self._splitter.feed(data)
+        if self._live is None:
+            frames = self._negotiate(frames, events)
+        if frames:
+            self._frames(frames, self._open(), events)
+        if self._splitter.error is not None:
+            raise self._splitter.error
+
+    def _negotiate(self, frames: list[Frame], events: list[Event]) -> list[Frame]:
+        if frames:
+            self._hello(frames[0], events)
+        # The splitter stops behind a HELLO, because the bounds of what follows are known only with the agreement.
+        return [] if self._live is None else self._splitter.feed(b"")
+
+    def _go_live(self, agreement: Agreement) -> None:
+        self._enter(ConnectionEvent.ACCEPT)
+        self._splitter.agreement = agreement
+        sessions = Sessions(agreement, self.counters, keep_ids=True)
+        self._live = Live(agreement, sessions, VerifierMessages(sessions), WorkerMessages(sessions))
+
+    def _listening_states(self) -> Iterable[ConnectionState]:
+        """States besides OFFERED and OPEN in which this end reads."""
+        return ()
+
+    def _hello(self, frame: Frame, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _frames(self, frames: list[Frame], live: Live, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def _decode_hello(self, frame: Frame) -> Hello:
+        message = decode_frame(frame, None)
+        if not isinstance(message, Hello):
+            raise Place.of(frame).header(
+                RejectCode.UNEXPECTED_MESSAGE, "message_type", "HELLO", frame.header.message_type.name
+            )
+        return message
+
+    # The end.
+
+    def _close_input(self) -> bool:
+        """The peer will send nothing more; whether that ended the connection. Raises RemoteProtocolError if a frame is cut."""
+        if self.error is not None:
+            raise self.error
+        if self.state is ConnectionState.ENDED:
+            return False
+        try:
+            self._splitter.close()
+        except RemoteProtocolError as error:
+            self._fail(error)
+            raise
+        self._end()
+        return True
+
+    def _end(self) -> None:
+        self._enter(ConnectionEvent.END)
+        self._lose_sessions()
+
+    def _fail(self, error: RemoteProtocolError) -> None:
+        self.error = error
+        self.counters.failures[error.code.name.lower()] += 1
+        self._enter(ConnectionEvent.FAIL)
+        self._outgoing.clear()
+        self._lose_sessions()
+
+    def _lose_sessions(self) -> None:
+        """Every session of the connection is gone."""
+
+    # Helpers.
+
+    @property
+    def open_sessions(self) -> tuple[int, ...]:
+        """Numbers of the sessions that are open; none once the connection is over."""
+        return tuple(self._live.sessions.open) if self._live is not None and self.state is ConnectionState.OPEN else ()
+
+    def prefix_ids(self, session: int) -> npt.NDArray[np.int32]:
+        """The session's committed prefix, int32 [n]. Raises LocalProtocolError if it is not open."""
+        return self._session(session).prefix.ids()
+
+    def session_state(self, session: int) -> SessionState:
+        """The session's state; CLOSED or ABSENT if it is not open, or the connection is over."""
+        if session in self.open_sessions:
+            return self._session(session).state
+        was_open = self._live is not None and 0 < session <= self._live.sessions.last
+        return SessionState.CLOSED if was_open else SessionState.ABSENT
+
+    def _enter(self, event: ConnectionEvent) -> None:
+        following = CONNECTION[self.role][self.state].get(event)
+        if following is None:
+            raise LocalProtocolError(f"the {self.role} cannot {event} in state {self.state}")
+        self.state = following
+        self.counters.states[f"connection.{following}"] += 1
+
+    def _require(self, *states: ConnectionState) -> None:
+        if self.state not in states:
+            raise LocalProtocolError(f"expected a connection in state {' or '.join(states)}, but it is {self.state}")
+
+    def _open(self) -> Live:
+        """What an open connection has. Raises LocalProtocolError."""
+        if self._live is None or self.state is not ConnectionState.OPEN:
+            raise LocalProtocolError(f"expected an open connection, but it is {self.state}")
+        return self._live
+
+    def _session(self, number: int) -> Session:
+        """An open session. Raises LocalProtocolError."""
+        sessions = self._open().sessions.open
+        if number not in sessions:
+            raise LocalProtocolError(
+                f"session {number} is not open; open are {', '.join(map(str, sessions)) or 'none'}"
+            )
+        return sessions[number]
+
+    def _frame(self, message: WireMessage, agreement: Agreement | None) -> Frame:
+        """`message` encoded as the next frame to send, ready to be judged as its receiver will."""
+        data = memoryview(encode(message, agreement, self._sequence))
+        return FrameSplitter(agreement, self._sequence).feed(data)[0]
+
+    def _queue(self, frame: Frame) -> None:
+        self._outgoing.append(frame.data)
+        self._sequence += 1

@@ -1,0 +1,129 @@
+"""The state of the sessions of one connection, as verifier, worker and observer alike see it.
+
+Nothing here judges: `VerifierMessages` and `WorkerMessages` check a message against this state and only then move it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pp1wire.protocol.counters import Counters
+from pp1wire.protocol.prefix import CommittedPrefix
+from pp1wire.protocol.tables import SESSION, SessionEvent, SessionState
+from pp1wire.sampling import proposal_tickets
+from pp1wire.wire import Agreement, Step
+
+__all__ = ["OpenRound", "Session", "Sessions"]
+
+
+@dataclass(slots=True)
+class OpenRound:
+    """The latest STEP of a session and what has come of it."""
+
+    step: Step
+    tokens: list[int] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)
+    reply_bytes: int = 0
+    _tickets: npt.NDArray[np.int64] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows accepted so far."""
+        return len(self.tokens)
+
+    def tickets(self) -> npt.NDArray[np.int64]:
+        """The proposal tickets of every position, int64 [depth], from the STEP's seed."""
+        if self._tickets is None:
+            step = self.step
+            positions = np.arange(step.position, step.position + step.depth, dtype=np.int64)
+            self._tickets = proposal_tickets(np.uint64(step.proposal_seed), step.generation, step.round, positions)
+        return self._tickets
+
+
+@dataclass(slots=True)
+class Session:
+    """One session. `round` is the last round used, by a STEP or by a target-only COMMIT; 0 at a generation's start."""
+
+    number: int
+    slot: int
+    generation: int
+    prefix: CommittedPrefix
+    state: SessionState = SessionState.ABSENT
+    round: int = 0
+    current: OpenRound | None = None
+    """The generation's latest STEP; its round is over unless the state is DRAFTING or READY."""
+    proposal_seed: int | None = None
+    """Constant in a generation; set by its first STEP."""
+    context_version: int | None = None
+
+    @property
+    def position(self) -> int:
+        """Length of the committed prefix: the position of the next token."""
+        return len(self.prefix)
+
+    @property
+    def step_round(self) -> int:
+        """Round of the generation's latest STEP, 0 before one."""
+        return 0 if self.current is None else self.current.step.round
+
+    @property
+    def next_round(self) -> int:
+        """The round that the generation comes to next."""
+        return self.round + 1
+
+    @property
+    def latest(self) -> OpenRound:
+        """`current`, in a state that has one."""
+        if self.current is None:
+            raise RuntimeError(f"session {self.number} is {self.state} without a STEP")
+        return self.current
+
+    def open_round(self) -> OpenRound | None:
+        """The round that is being drafted or waits for its COMMIT."""
+        return self.current if self.state in (SessionState.DRAFTING, SessionState.READY) else None
+
+
+class Sessions:
+    """All sessions of a connection. Closed ones are forgotten, so memory is bounded by the agreement.
+
+    Args:
+        agreement: the connection's.
+        counters: where states entered are counted.
+        keep_ids: whether sessions hold their committed ids, or only the digest.
+    """
+
+    def __init__(self, agreement: Agreement, counters: Counters, *, keep_ids: bool) -> None:
+        self.agreement = agreement
+        self.counters = counters
+        self.keep_ids = keep_ids
+        self.open: dict[int, Session] = {}
+        self.slots: list[Session | None] = [None] * agreement.max_slots
+        self.last = 0
+        """The highest session number that was ever opened."""
+
+    def next_state(self, session: Session | None, event: SessionEvent) -> SessionState | None:
+        """What the table says; None if it does not list `event` in the session's state."""
+        state = SessionState.ABSENT if session is None else session.state
+        return SESSION[state].get(event)
+
+    def move(self, session: Session, event: SessionEvent) -> None:
+        """Follow the table. The caller has checked that it lists `event` (else KeyError, and nothing changes)."""
+        session.state = SESSION[session.state][event]
+        self.counters.states[f"session.{session.state}"] += 1
+        if session.state is SessionState.CLOSED:
+            del self.open[session.number]
+            self.slots[session.slot] = None
+
+    def add(self, session: Session) -> None:
+        """Open a new session."""
+        self.move(session, SessionEvent.RESET_OPEN)
+        self.open[session.number] = session
+        self.slots[session.slot] = session
+        self.last = session.number
+
+    def prefix(self, ids: npt.NDArray[np.int32]) -> CommittedPrefix:
+        """A committed prefix of these ids."""
+        return CommittedPrefix(ids, self.keep_ids)
