@@ -20,6 +20,7 @@ from pp1wire.protocol.events import (
     VerifierEvent,
     WorkerEvent,
 )
+from pp1wire.protocol.judge import Conversation, Direction, Judged
 from pp1wire.protocol.negotiation import agree, answer_to, hello
 from pp1wire.protocol.slots import Proposal, SlotPool, required_bytes, row_views
 from pp1wire.protocol.tables import ConnectionState, Role, SessionState
@@ -31,9 +32,12 @@ __all__ = [
     "Closed",
     "Committed",
     "ConnectionState",
+    "Conversation",
     "Counters",
+    "Direction",
     "Draft",
     "Ended",
+    "Judged",
     "Opened",
     "Proposal",
     "ProposalReady",

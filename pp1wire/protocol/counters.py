@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from pp1wire.protocol.tables import ConnectionState, SessionState
@@ -37,7 +36,8 @@ class Counters:
         states: states entered, as "connection.open" or "session.idle".
         steps, proposals, commits, target_only: rounds asked for, proposed whole, committed, and committed without draft.
         committed: drafted tokens committed, by place in the proposal.
-        accepted: drafted tokens that verification accepted, by place, also those behind a stop token.
+        accepted: drafted tokens that verification accepted, by place, also those behind a stop token; known to the
+            verifier alone.
         tokens: all ids committed.
         rows, row_bytes: REPLYs that passed every check, and the bytes of their frames.
         bytes_sent, bytes_received: of the connection.
@@ -68,16 +68,19 @@ class Counters:
             result[name] = dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
         return result
 
-    def accept(self, committed: int, accepted: int) -> None:
-        """Count one verified round: how many leading drafted tokens were committed, and how many were accepted."""
-        _count(self.committed, range(committed))
-        _count(self.accepted, range(accepted))
+    def count_committed(self, tokens: int) -> None:
+        """Count the leading drafted tokens of one round that were committed."""
+        _count(self.committed, tokens)
+
+    def count_accepted(self, tokens: int) -> None:
+        """Count the leading drafted tokens of one round that verification accepted."""
+        _count(self.accepted, tokens)
 
 
 def _names(scope: str) -> list[str]:
     return [code.name.lower() for code in RejectCode if code.scope == scope]
 
 
-def _count(places: list[int], which: Iterable[int]) -> None:
-    for place in which:
+def _count(places: list[int], leading: int) -> None:
+    for place in range(leading):
         places[place] += 1

@@ -146,7 +146,7 @@ class Verifier(VerifierConnection):
         if not accepted <= raw <= depth:
             raise LocalProtocolError(f"raw_accepted: expected {accepted} to {depth}, got {raw}")
         self._send(commit_message(state, state.round, accepted, kind, token_ids(tokens)))
-        self.counters.accept(accepted, raw)
+        self.counters.count_accepted(raw)
         request.let_go()
 
     def target_only(self, session: int, token: int) -> None:

@@ -28,8 +28,6 @@ from pp1wire.wire import (
 
 __all__ = ["VerifierMessages"]
 
-_MAX_U32 = 2**32 - 1
-
 
 class VerifierMessages:
     """Judges and applies the messages of a verifier, in their order.
@@ -226,3 +224,4 @@ class VerifierMessages:
             counters.target_only += 1
         else:
             counters.commits += 1
+            counters.count_committed(commit.accepted)

@@ -110,7 +110,8 @@ class WorkerMessages:
         """Check frames and apply them, one outcome at a time; the caller may move the sessions between two outcomes.
 
         Raises:
-            RemoteProtocolError: of connection scope; the outcomes before it were yielded.
+            RemoteProtocolError: of connection scope; the outcomes before it were yielded. One rejected round too many in a
+                row is TOO_MANY_DISCARDS instead of its own code.
         """
         index = 0
         while index < len(frames):
@@ -129,7 +130,6 @@ class WorkerMessages:
             for outcome in self._rows(runs, frames[index : index + taken]):
                 yield outcome
                 if isinstance(outcome, Discarded):
-                    self._count_discard(outcome)
                     break
             else:
                 index += taken
@@ -232,9 +232,7 @@ class WorkerMessages:
             completion = cast(Completion, decode_frame(frame, self.sessions.agreement))
             _check_completion(Place.of(frame), session.latest, completion)
         except RemoteProtocolError as error:
-            outcome = self._discard(session, error, frame.offset)
-            yield outcome
-            self._count_discard(outcome)
+            yield self._discard(session, error, frame.offset)
             return
         self.complete(session, completion)
         yield Completed(session, completion, frame.offset)
@@ -254,21 +252,18 @@ class WorkerMessages:
     def _discard(self, session: Session, error: RemoteProtocolError, offset: int) -> Discarded:
         self.discard(session)
         self.sessions.counters.discards[error.code.name.lower()] += 1
-        return Discarded(session, error, offset)
-
-    def _count_discard(self, discarded: Discarded) -> None:
         self.discards_in_a_row += 1
-        if self.discards_in_a_row >= MAX_DISCARDS_IN_A_ROW:
-            error = discarded.error
-            raise RemoteProtocolError(
-                RejectCode.TOO_MANY_DISCARDS,
-                offset=error.offset,
-                path=error.path,
-                expected=f"fewer than {MAX_DISCARDS_IN_A_ROW} rejected rounds in a row",
-                actual=f"{self.discards_in_a_row}, the last for {error.code.name.lower()}",
-                message_type=error.message_type,
-                identity=error.identity,
-            )
+        if self.discards_in_a_row < MAX_DISCARDS_IN_A_ROW:
+            return Discarded(session, error, offset)
+        raise RemoteProtocolError(
+            RejectCode.TOO_MANY_DISCARDS,
+            offset=error.offset,
+            path=error.path,
+            expected=f"fewer than {MAX_DISCARDS_IN_A_ROW} rejected rounds in a row",
+            actual=f"{self.discards_in_a_row}, the last for {error.code.name.lower()}",
+            message_type=error.message_type,
+            identity=error.identity,
+        )
 
 
 def first_fault(
