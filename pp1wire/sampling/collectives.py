@@ -73,12 +73,8 @@ def _advance(
 
 def _combine(parts: Sequence[Collective]) -> Int64:
     values = np.stack([part.values for part in parts])
-    combined: Int64
-    match parts[0].combine:
-        case Combine.SUM:
-            combined = values.sum(axis=0)
-        case Combine.MAX:
-            combined = values.max(axis=0)
-        case Combine.MERGE:
-            combined = np.sort(values, axis=None)
+    how = parts[0].combine
+    if how is Combine.MERGE:
+        return np.sort(values, axis=None)
+    combined: Int64 = values.sum(axis=0) if how is Combine.SUM else values.max(axis=0)
     return combined

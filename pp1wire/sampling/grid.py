@@ -62,8 +62,6 @@ def logit_grid(logits: npt.NDArray[Any], name: str = "logits") -> Int64:
 def _logit_row_grid(logits: npt.NDArray[Any], name: str) -> Int64:
     try:
         row, largest = logit_row(logits, name)
-    except TargetRefused:
-        raise
     except SamplingError as error:
         raise TargetRefused(str(error)) from None
     places, weights = integer_weights(row, largest, 1.0)
