@@ -149,7 +149,8 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
     if counts is None:
         raise _first_fault(view, n, agreement, sequence)
     if rest:
-        _reject_rest(view[n * layout.size :], n * layout.size, agreement)
+        expected = int(frames["header_sequence"][-1]) + 1 if n else sequence
+        _reject_rest(view, n * layout.size, agreement, expected)
     return _batch(frames, counts)
 
 
@@ -262,14 +263,9 @@ def _first_fault(view: memoryview, n: int, agreement: Agreement, sequence: int |
     for index in range(n):
         start = index * size
         try:
-            header = check_header(view[start : start + HEADER_BYTES], start, agreement, expected)
+            header = _reply_header(view, start, agreement, expected)
         except RemoteProtocolError as error:
             return error
-        if header.message_type is not MessageType.REPLY:
-            return RemoteProtocolError(
-                RejectCode.UNEXPECTED_MESSAGE, offset=start + 6, path="header.message_type", expected="REPLY",
-                actual=header.message_type.name, message_type=header.message_type, identity=header.identity,
-            )  # fmt: skip
         fault = row_fault(Frame(header, view[start : start + size], start, view, start), agreement)
         if fault is not None:
             return fault
@@ -287,13 +283,24 @@ def _required(counts: Counts | None) -> Counts:
     return counts
 
 
-def _reject_rest(rest: memoryview, start: int, agreement: Agreement) -> None:
-    check_opening(rest[:6], start)
-    if len(rest) >= HEADER_BYTES:
-        check_header(rest[:HEADER_BYTES], start, agreement, None)
+def _reply_header(view: memoryview, start: int, agreement: Agreement, sequence: int | None) -> Header:
+    header = check_header(view[start : start + HEADER_BYTES], start, agreement, sequence)
+    if header.message_type is not MessageType.REPLY:
+        raise RemoteProtocolError(
+            RejectCode.UNEXPECTED_MESSAGE, offset=start + 6, path="header.message_type", expected="REPLY",
+            actual=header.message_type.name, message_type=header.message_type, identity=header.identity,
+        )  # fmt: skip
+    return header
+
+
+def _reject_rest(view: memoryview, start: int, agreement: Agreement, sequence: int | None) -> None:
+    """What is wrong with the bytes from `start` on, which are fewer than a frame."""
+    check_opening(view[start : start + 6], start)
+    if len(view) - start >= HEADER_BYTES:
+        _reply_header(view, start, agreement, sequence)
     raise RemoteProtocolError(
-        RejectCode.TRUNCATED, offset=start + len(rest), path="frame",
-        expected=f"{agreement.reply_frame_bytes} bytes of the frame at byte {start}", actual=len(rest),
+        RejectCode.TRUNCATED, offset=len(view), path="frame",
+        expected=f"{agreement.reply_frame_bytes} bytes of the frame at byte {start}", actual=len(view) - start,
     )  # fmt: skip
 
 
