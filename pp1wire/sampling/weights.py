@@ -83,9 +83,8 @@ def integer_weights(row: Float32, largest: float, temperature: float) -> tuple[n
     require_subnormals()
     # Underflow and overflow to −inf are meant here, whatever the caller's np.seterr says.
     with np.errstate(all="ignore"):
-        # Rounded down once more, so that the FP32 comparison keeps at least every token that can have weight.
-        cut = np.nextafter(np.float32(largest + _WEIGHTLESS * temperature), np.float32(-np.inf))
-        keep = row >= cut
+        # Rounding is monotone, so the comparison in FP32 keeps every FP32 logit that the FP64 cut would keep.
+        keep = row >= np.float32(largest + _WEIGHTLESS * temperature)
         places = None
         if int(np.count_nonzero(keep)) < row.size - row.size // 8:
             places = np.flatnonzero(keep)

@@ -66,7 +66,8 @@ def test_total_of_zero_is_refused():
     [
         (lambda c, r: c.__iadd__(2**24), "floors: expected"),
         (lambda c, r: c.__isub__(2**24), "floors: expected"),
-        (lambda c, r: c.__isub__(9), "remainders: expected more than"),
+        (lambda c, r: c.__isub__(9), "remainders: expected more than 28 positive ones, got 3"),
+        (lambda c, r: c.__isub__([2, 0, 0]), "remainders: expected more than 3 positive ones, got 3"),
     ],
 )
 def test_inconsistent_allocation_raises_and_repairs_nothing(spoil, message, monkeypatch):

@@ -174,6 +174,11 @@ def test_no_echo_every_part_of_an_address_changes_the_words():
     assert len(blocks) == 1 + len(changes)
 
 
+def test_domains_have_the_numbers_of_the_protocol():
+    numbers = {"PROPOSAL": 1, "ACCEPTANCE": 2, "CORRECTION": 3, "BONUS": 4, "TARGET_ONLY": 5}
+    assert {domain.name: domain.value for domain in Domain} == numbers
+
+
 def test_no_echo_counter_words_do_not_overlap():
     """(domain, draw) fill one word without touching: every pair is its own counter."""
     pairs = {(d, i): tuple(words(1, 1, 1, 1, d, i)) for d in (0, 1, 2, 255) for i in (0, 1, 2, 2**24 - 1)}
