@@ -85,10 +85,10 @@ def _order(vectors: Collection) -> None:
         FILE, "reset-before-hello", start, reset.under(agreement_id=0), "unexpected_message", "header.message_type",
         "Only a HELLO may come first.",
     )  # fmt: skip
-    offered = vectors.talk("offered", None).send(hello("offer"), VERIFIER)
     vectors.invalid(
-        FILE, "data-before-agreement", offered, reset.under(agreement_id=0), "data_before_agreement", "frame",
-        "The verifier does not wait for the answer.", at=0,
+        FILE, "data-before-agreement", start, hello("offer"), "data_before_agreement", "frame",
+        "The verifier does not wait for the answer: the first byte of its next frame follows at once.", VERIFIER,
+        extra=b"P", at=376,
     )  # fmt: skip
     drafting = vectors.talk("opened, asked").opened().asked()
     vectors.invalid(
