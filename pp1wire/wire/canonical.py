@@ -30,11 +30,16 @@ def _indices(k: int) -> npt.NDArray[np.uint32]:
     return np.arange(k, dtype=np.uint32)
 
 
+@lru_cache(maxsize=64)
+def _whole_support(n: int, k: int) -> bytes:
+    return np.full(n, k, dtype=np.uint32).tobytes()
+
+
 def counts_from_q(q: Q) -> Counts | None:
     """q · 2^24 as integers, or None unless every q is a multiple of 2^-24 from 0 to 1 (and no minus zero)."""
     # Read as unsigned, the bit patterns of negatives, minus zero, infinities and NaN all lie above that of 1.0, so none of
     # them reaches the multiplication and the cast.
-    if q.size and q.view(np.uint32).max() > _ONE_BITS:
+    if np.maximum.reduce(q.view(np.uint32), axis=None, initial=0) > _ONE_BITS:
         return None
     scaled = q * _SCALE
     if np.count_nonzero(np.trunc(scaled) != scaled):
@@ -52,24 +57,26 @@ def sparse_counts_are_canonical(
     """Whether n sparse rows [n, k] are canonical, total 2^24 and have mass at their tokens [n]."""
     n, k = ids.shape
     ids = np.ascontiguousarray(ids)
-    used = _indices(k) < entry_counts[:, None]
     good = np.empty((n, k), dtype=np.bool_)
     np.greater(ids.reshape(-1)[1:], ids.reshape(-1)[:-1], out=good.reshape(-1)[1:])
     good[:, 0] = True
     # A used entry has a count and an id above the one before; no id, read as unsigned, reaches the vocabulary size.
     good &= counts > 0
-    bad = good != used
-    bad |= ids.view(np.uint32) >= vocab_size
     at_token = ids == tokens[:, None]
-    if np.count_nonzero(used) < n * k:
+    if entry_counts.tobytes() == _whole_support(n, k):
+        bad = ~good
+    else:
+        # An unused entry has neither count nor id.
+        used = np.asarray(_indices(k) < entry_counts[:, None])
+        bad = good != used
         bad |= ((ids | counts) != 0) > used
+        bad[:, 0] |= entry_counts > k
         at_token &= used
-    if np.count_nonzero(bad):
-        return False
+    bad |= ids.view(np.uint32) >= vocab_size
     # Ids rise, so no row has its token twice and n hits are one a row.
-    wrong = np.add.reduce(counts, axis=1, dtype=np.int64) != Q_TOTAL
-    wrong |= entry_counts > k
-    return bool(np.count_nonzero(at_token) == n and np.count_nonzero(wrong) == 0)
+    if np.count_nonzero(bad) or np.count_nonzero(at_token) != n:
+        return False
+    return bool(np.count_nonzero(np.add.reduce(counts, axis=1, dtype=np.int64) != Q_TOTAL) == 0)
 
 
 def dense_counts_are_canonical(counts: Counts, tokens: npt.NDArray[np.int32], vocab_size: int) -> bool:

@@ -95,6 +95,7 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     """
     # A copy of bytes that may change; and an error's traceback holds no view that would stop the caller from resizing them.
     source = data if isinstance(data, bytes) else bytes(memoryview(data))
+    del data
     splitter = FrameSplitter(agreement, sequence)
     frames = splitter.feed(source)
     if not frames:

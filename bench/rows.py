@@ -1,0 +1,115 @@
+"""The rows of the table: what is raced against what, and the goal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from pp1wire.sampling import dyadic_counts
+from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_replies
+
+from . import data, peers
+from .harness import Outcome, race
+
+READ_BYTES = 1_448
+STREAM_ROWS = 20
+
+
+def sparse_decode(seconds: float) -> Outcome:
+    agreed = data.agreement(Representation.SPARSE)
+    frames = data.round_frames(agreed)
+    packed = peers.msgspec_encode(decode_replies(frames, agreed))
+    times = race(
+        {"pp1wire": lambda: decode_replies(frames, agreed), "msgspec": lambda: peers.msgspec_decode(packed)},
+        seconds=seconds,
+    )
+    ratio = times["pp1wire"].median / times["msgspec"].median
+    return Outcome("sparse decode, 20 rows of k=32, every rule checked", "× msgspec unchecked", ratio, 3.0, True, times)
+
+
+def sparse_encode(seconds: float) -> Outcome:
+    agreed = data.agreement(Representation.SPARSE)
+    batch = decode_replies(data.round_frames(agreed), agreed)
+    out = bytearray(len(batch) * agreed.reply_frame_bytes)
+    times = race(
+        {"pp1wire": lambda: encode_replies(batch, agreed, 1, out), "msgspec": lambda: peers.msgspec_encode(batch)},
+        seconds=seconds,
+    )
+    ratio = times["pp1wire"].median / times["msgspec"].median
+    return Outcome("sparse encode, 20 rows of k=32, every rule checked", "× msgspec unchecked", ratio, 3.0, True, times)
+
+
+def dense_decode(seconds: float) -> Outcome:
+    agreed = data.agreement(Representation.DENSE)
+    frames = data.round_frames(agreed)
+    target = bytearray(len(frames))
+    times = race(
+        {"pp1wire": lambda: decode_replies(frames, agreed), "memcpy": lambda: target.__setitem__(slice(None), frames)},
+        seconds=seconds,
+    )
+    ratio = times["memcpy"].median / times["pp1wire"].median
+    return Outcome("dense decode, 10.34 MB, every rule checked", "of memcpy", ratio, 0.25, False, times)
+
+
+def dense_encode(seconds: float) -> Outcome:
+    agreed = data.agreement(Representation.DENSE)
+    frames = data.round_frames(agreed)
+    batch = decode_replies(frames, agreed)
+    out, target = bytearray(len(frames)), bytearray(len(frames))
+    times = race(
+        {
+            "pp1wire": lambda: encode_replies(batch, agreed, 1, out),
+            "memcpy": lambda: target.__setitem__(slice(None), frames),
+        },
+        seconds=seconds,
+    )
+    ratio = times["memcpy"].median / times["pp1wire"].median
+    return Outcome("dense encode, 10.34 MB, every rule checked", "of memcpy", ratio, 0.25, False, times)
+
+
+def stream(seconds: float) -> Outcome:
+    """Dense rows in reads of one TCP segment: twice the bytes must cost about twice the time."""
+    agreed = data.agreement(Representation.DENSE)
+    frames = data.round_frames(agreed)
+
+    def read(share: int) -> None:
+        splitter = FrameSplitter(agreed)
+        view = memoryview(frames)[: len(frames) * share // 4]
+        for start in range(0, len(view), READ_BYTES):
+            splitter.feed(view[start : start + READ_BYTES])
+
+    times = race({"10.34 MB": lambda: read(4), "5.17 MB": lambda: read(2), "2.59 MB": lambda: read(1)}, seconds=seconds)
+    ratio = times["10.34 MB"].median / times["5.17 MB"].median
+    note = f"2.59 MB in reads of {READ_BYTES} B: {times['2.59 MB'].median * 1e3:.2f} ms of buffering"
+    return Outcome("stream in reads of 1,448 B, twice the bytes", "× the time", ratio, 2.5, True, times, note)
+
+
+def import_cost(seconds: float) -> Outcome:
+    def importing(module: str) -> Callable[[], object]:
+        return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+
+    times = race({name: importing(name) for name in ("pp1wire", "numpy", "sys")}, seconds=max(seconds, 3.0))
+    bare = times["sys"].median
+    ratio = (times["pp1wire"].median - bare) / (times["numpy"].median - bare)
+    return Outcome("import pp1wire", "× import numpy", ratio, 2.0, True, times)
+
+
+def sampler(seconds: float) -> Iterator[Outcome]:
+    """The exact sampler at the deployment's vocabulary; goals against other samplers come with their peers."""
+    logits = np.random.default_rng(7).normal(0.0, 3.0, data.VOCAB).astype(np.float32)
+    times = race(
+        {"dense": lambda: dyadic_counts(logits, 1.0), "k=32": lambda: dyadic_counts(logits, 1.0, top_k=32)},
+        seconds=seconds,
+    )
+    ratio = times["k=32"].median / times["dense"].median
+    note = f"dense {times['dense'].median * 1e3:.2f} ms a row, k=32 {times['k=32'].median * 1e3:.2f} ms"
+    yield Outcome("exact counts, V = 129,280: sparse k=32", "× dense", ratio, None, True, times, note)
+
+
+def all_rows(seconds: float) -> Iterator[Outcome]:
+    for row in (sparse_decode, sparse_encode, dense_decode, dense_encode, stream, import_cost):
+        yield row(seconds)
+    yield from sampler(seconds)
