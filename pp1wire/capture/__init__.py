@@ -1,0 +1,1 @@
+"""Reading captures, TCP reassembly, recording, and judging what was recorded."""
