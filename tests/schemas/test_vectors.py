@@ -9,6 +9,7 @@ import pytest
 
 from pp1wire.wire import decode, encode
 from schemas.generator import model, vectors_output
+from schemas.generator.docs_output import GENERAL_CODES
 from tests.schemas.recorded import FILES, VECTORS, Recorded, vectors
 
 SCHEMA = model.load()
@@ -30,6 +31,15 @@ def test_every_reject_code_has_a_vector_with_its_scope() -> None:
     for r in INVALID:
         proposal = r.message in ("reply", "completion") and r.vector["from"] == "worker"
         assert r.vector["scope"] == (codes[r.vector["code"]].scope if proposal else "connection"), r.name
+
+
+@pytest.mark.parametrize("message", SCHEMA.messages, ids=lambda m: m.name)
+def test_every_rule_of_a_message_has_a_vector_of_that_message(message: model.Message) -> None:
+    shown = {r.vector["code"] for r in INVALID if r.message == message.name}
+    fields = {f.reject for f in (*SCHEMA.header, *message.fields)}
+    # An eighth discard is told at whatever was wrong in it.
+    assert set(message.rules) <= shown
+    assert shown <= {*message.rules, *fields, *GENERAL_CODES, "too_many_discards"}
 
 
 def test_every_message_and_representation_has_a_valid_vector() -> None:

@@ -186,7 +186,9 @@ def _discards(vectors: Collection) -> None:
         talk.send(talk.reply().but(token=2), code="q_zero_at_token")
         talk.send(talk.reset("fault"))
     talk.asked()
-    vectors.invalid(
-        "reply", "eighth-discard", talk, talk.reply().but(token=2), "too_many_discards", "reply.token",
-        "The eighth round in a row that is rejected.",
-    )  # fmt: skip
+    row, end = talk.reply().but(token=2), talk.completion("cancelled").but(position=4)
+    for draft, path in ((row, "reply.token"), (end, "completion.position")):
+        vectors.invalid(
+            draft.message, "eighth-discard", talk, draft, "too_many_discards", path,
+            "The eighth round in a row that is rejected.",
+        )  # fmt: skip
