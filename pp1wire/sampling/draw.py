@@ -81,6 +81,8 @@ def tickets_agree(
             "tickets_agree: expected counts [n, k], tickets [n], tokens [n], "
             f"got {counts.shape}, {tickets.shape}, {tokens.shape}"
         )
+    if counts.dtype.kind not in "iu" and not (ids is None and counts.dtype == np.float32):
+        raise SamplingError(f"tickets_agree: expected integer counts, or float32 q if dense, got {counts.dtype}")
     if ids is None:
         before, own = _dense_spans(counts, tokens)
     else:

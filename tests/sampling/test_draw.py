@@ -137,8 +137,10 @@ def test_padding_never_agrees():
         (np.zeros((2, 3), int), np.zeros(3, int), np.zeros(2, int), None),
         (np.zeros((2, 3), int), np.zeros(2, int), np.zeros((2, 1), int), None),
         (np.zeros((2, 3), int), np.zeros(2, int), np.zeros(2, int), np.zeros((2, 2), int)),
+        (np.zeros((2, 3), np.float64), np.zeros(2, int), np.zeros(2, int), None),
+        (np.zeros((2, 3), np.float32), np.zeros(2, int), np.zeros(2, int), np.zeros((2, 3), int)),
     ],
 )
-def test_refused_shapes(counts, tickets, tokens, ids):
+def test_refused_shapes_and_dtypes(counts, tickets, tokens, ids):
     with pytest.raises(SamplingError, match="tickets_agree: expected"):
         tickets_agree(counts, tickets, tokens, ids)
