@@ -17,6 +17,13 @@ from pp1wire.wire.columns import as_array
 __all__ = ["ReplyBatch"]
 
 Row = tuple[npt.ArrayLike, npt.ArrayLike]
+_COLUMNS = tuple(
+    (name, np.dtype(dtype))
+    for name, dtype in (
+        ("sessions", np.uint64), ("slots", np.uint16), ("generations", np.uint32), ("rounds", np.uint32),
+        ("positions", np.uint32), ("tokens", np.int32), ("entry_counts", np.uint32), ("ids", np.int32), ("counts", np.int32),
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +61,27 @@ class ReplyBatch:
         if self._q is not None:
             return self._q
         return np.multiply(self.counts, np.float32(1 / Q_TOTAL), dtype=np.float32)
+
+    def check_columns(self, agreement: Agreement, out: npt.NDArray[Any] | None = None) -> None:
+        """Whether the columns are what they are documented to be, whoever made the batch, and lie apart from `out`.
+
+        Raises:
+            LocalProtocolError: a column of another dtype or shape than the agreement's, or one that overlaps `out`.
+        """
+        n = len(self)
+        widths = {"ids": agreement.id_entries, "counts": agreement.q_entries}
+        for name, dtype in _COLUMNS:
+            column = getattr(self, name)
+            shape = (n, widths[name]) if name in widths else (n,)
+            if column.dtype != dtype or column.shape != shape:
+                raise LocalProtocolError(
+                    f"{name}: expected {dtype} {shape} of the agreement, got {column.dtype} {column.shape}"
+                )
+            if out is not None and np.may_share_memory(out, column):
+                # Headers would be written over columns still to be read, and one row's q end under another row's token.
+                raise LocalProtocolError(
+                    f"out: expected a buffer apart from the batch, got one that overlaps its {name}"
+                )
 
     def __len__(self) -> int:
         return len(self.tokens)

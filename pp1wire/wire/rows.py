@@ -34,6 +34,7 @@ from pp1wire.wire.checksums import Buffer, body_checksum
 from pp1wire.wire.faults import row_fault
 from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import Header, check_header, check_opening
+from pp1wire.wire.messages import check_integer
 from pp1wire.wire.reject import RemoteProtocolError
 
 __all__ = ["decode_replies", "encode_replies", "read_rows"]
@@ -106,18 +107,16 @@ def encode_replies(
         The frames: bytes, or the used part of `out` as a memoryview.
 
     Raises:
-        LocalProtocolError: a row is not legal or does not fit, or `out` is too small or read-only. `out` is then unspecified.
+        LocalProtocolError: a row is not legal or does not fit, or `out` is too small, read-only, or shares memory with the
+            batch. `out` is then unspecified.
     """
     n, layout = len(batch), _layout(agreement)
-    if batch.ids.shape != (n, agreement.id_entries) or batch.counts.shape != (n, agreement.q_entries):
-        raise LocalProtocolError(
-            f"expected columns of {agreement.id_entries} ids and {agreement.q_entries} counts a row, "
-            f"got {batch.ids.shape} and {batch.counts.shape}"
-        )
-    if sequence < 0 or sequence + n > 2**64:
-        raise LocalProtocolError(f"expected sequence numbers in 64 bits, got {sequence} to {sequence + n - 1}")
+    check_integer("header.sequence", sequence, 8)
+    if int(sequence) + n > 2**64:
+        raise LocalProtocolError(f"expected sequence numbers in 64 bits, got {sequence} to {int(sequence) + n - 1}")
     target = memoryview(bytearray(n * layout.size)) if out is None else _writable(out, n * layout.size)
     frames = np.frombuffer(target, dtype=layout.dtype)
+    batch.check_columns(agreement, None if out is None else frames)
     _fill(frames, target, batch, agreement, sequence)
     if not _is_legal(batch, agreement):
         raise _illegal(target, batch, agreement)

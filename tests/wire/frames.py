@@ -7,7 +7,7 @@ not hide itself.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -215,3 +215,8 @@ def facts(outcome: Message | RemoteProtocolError) -> object:
     if isinstance(outcome, RemoteProtocolError):
         return outcome.code, outcome.offset, outcome.path, outcome.scope, outcome.message_type, outcome.identity
     return outcome
+
+
+def encode_all(messages: Iterable[Message], agreement: Agreement, first: int = 0) -> bytes:
+    """Frames back to back, numbered from `first` on."""
+    return b"".join(encode(m, agreement, first + i) for i, m in enumerate(messages))
