@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,17 @@ from schemas.generator.extent import Extent, place
 from schemas.generator.model import MESSAGE_FILES, SCALARS, SCHEMA_DIR, SchemaError, load
 
 Content = dict[str, Any]
-FILES = {name: yaml.safe_load((SCHEMA_DIR / f"{name}.ksy").read_text()) for name in ("common", *MESSAGE_FILES)}
+TEXTS = {name: (SCHEMA_DIR / f"{name}.ksy").read_text() for name in ("common", *MESSAGE_FILES)}
 
 
 def write(directory: Path, file: str, change: Callable[[Content], object]) -> Path:
     """The real schemas in `directory`, with one file changed in place by `change`."""
-    for name, content in FILES.items():
-        changed = copy.deepcopy(content)
+    for name, text in TEXTS.items():
         if name == file:
+            changed = yaml.safe_load(text)
             change(changed)
-        (directory / f"{name}.ksy").write_text(yaml.safe_dump(changed, sort_keys=False))
+            text = yaml.safe_dump(changed, sort_keys=False)
+        (directory / f"{name}.ksy").write_text(text)
     return directory
 
 
@@ -99,9 +99,10 @@ REFUSED: dict[str, tuple[str, Callable[[Content], object], str]] = {
 }  # fmt: skip
 
 
-def test_schemas_written_again_load_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", TEXTS)
+def test_schemas_written_again_load_the_same(file: str, tmp_path: Path) -> None:
     """The cases below fail for the one thing that they change, not for how they are written."""
-    assert load(write(tmp_path, "none", lambda c: None)) == load()
+    assert load(write(tmp_path, file, lambda c: None)) == load()
 
 
 @pytest.mark.parametrize("case", REFUSED)
