@@ -51,28 +51,24 @@ def logit_grid(logits: npt.NDArray[Any], name: str = "logits") -> Int64:
     array = np.asarray(logits)
     if array.ndim == 0:
         raise TargetRefused(f"{name}: expected a last axis of 1 to 2^24 tokens, got shape ()")
-    grid = np.empty(array.shape, np.int64)
+    grid = np.zeros(array.shape, np.int64)
     for index in np.ndindex(array.shape[:-1]):
-        place = f"{name}{list(index)}" if index else name
-        grid[index] = _logit_row_grid(array[index], place)
+        _fill_row(grid[index], array[index], f"{name}{list(index)}" if index else name)
     _check_totals(grid, name, TargetRefused)
     return grid
 
 
-def _logit_row_grid(logits: npt.NDArray[Any], name: str) -> Int64:
+def _fill_row(grid: Int64, logits: npt.NDArray[Any], name: str) -> None:
     try:
         row, largest = logit_row(logits, name)
     except SamplingError as error:
         raise TargetRefused(str(error)) from None
     places, weights = integer_weights(row, largest, 1.0)
-    shares = np.divide(weights.astype(np.float64), float(int(weights.sum())))
+    # Two exact conversions, one rounded division, an exact scaling, one rounding to an integer.
+    shares = np.divide(weights, float(int(weights.sum())))
     np.multiply(shares, float(GRID), out=shares)
-    values = np.rint(shares, out=shares).astype(np.int64)
-    if places is None:
-        return values
-    dense = np.zeros(row.size, np.int64)
-    dense[places] = values
-    return dense
+    np.rint(shares, out=shares)
+    grid[slice(None) if places is None else places] = shares
 
 
 def _check_totals(grid: Int64, name: str, refuse: type[SamplingError]) -> None:
