@@ -91,6 +91,7 @@ def _wire(schema: Schema) -> str:
         wire_version=str(schema.constants["wire_version"][0]),
         q_total=f"{schema.constants['q_total'][0]:,}",
         header_bytes=str(sum(f.size for f in schema.header)),
+        hello_bytes=str(next(body_length(m) for m in schema.messages if m.name == "hello")),
         overview="\n".join(_overview(m) for m in schema.messages),
         header_doc=" ".join(schema.header_doc.split()),
         header_table=_table(header, with_body=False),
