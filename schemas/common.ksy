@@ -241,7 +241,7 @@ types:
         -pp1-reject: header_out_of_bounds
       - id: generation
         type: u4
-        doc: The session's own count of RESETs, from 1; 0 in a HELLO.
+        doc: "The session's own count of RESETs, from 1 or, when a request goes on over another connection, from where it was; 0 in a HELLO."
         -pp1-unit: count
         -pp1-reject: header_out_of_bounds
       - id: round

@@ -13,7 +13,7 @@ doc: |
 -pp1-message: reply
 -pp1-direction: worker_to_verifier
 -pp1-identity: [session, slot, generation, round]
--pp1-rules: [representation_mismatch, shard_mismatch, missing_q, entry_count_mismatch, sparse_padding_not_zero, dense_padding_not_zero, id_out_of_range, id_padded, ids_duplicate, ids_unsorted, q_not_finite, q_negative, q_negative_zero, q_not_dyadic, q_zero_entry, q_mass_mismatch, token_out_of_range, token_padded, q_zero_at_token, session_never_issued, generation_never_issued, round_never_issued, slot_mismatch, stale_session, stale_generation, stale_round, reply_position_mismatch, reply_position_duplicate, too_many_rows, support_over_step, ticket_mismatch]
+-pp1-rules: [representation_mismatch, shard_mismatch, missing_q, entry_count_mismatch, sparse_padding_not_zero, dense_padding_not_zero, id_out_of_range, id_padded, ids_duplicate, ids_unsorted, q_not_finite, q_negative, q_negative_zero, q_not_dyadic, q_zero_entry, q_mass_mismatch, token_out_of_range, token_padded, q_zero_at_token, session_never_issued, generation_never_issued, round_never_issued, slot_mismatch, stale_session, stale_generation, stale_round, reply_position_mismatch, reply_position_duplicate, too_many_rows, support_over_step, ticket_mismatch, too_many_discards]
 params:
   - {id: id_entries, type: u4, doc: "Entries of the ids column: the agreed support for sparse rows, 0 for dense."}
   - {id: q_entries, type: u4, doc: "Entries of the q column: the agreed support for sparse rows, the padded vocabulary for dense."}

@@ -79,8 +79,10 @@ class Plan:
             f"sparse k={limits.support}" if p.representation == "sparse" else p.representation for p in self.layouts
         ]
         lines = [
-            f"vocabulary {limits.vocab_size:,}{padding}, depth {limits.depth}, requests {limits.slots}, "
-            f"verifier ranks {limits.ranks}, link {self.link_gigabits:g} Gb/s",
+            (
+                f"vocabulary {limits.vocab_size:,}{padding}, depth {limits.depth}, requests {limits.slots}, "
+                f"verifier ranks {limits.ranks}, link {self.link_gigabits:g} Gb/s"
+            ),
             "",
             f"{'bytes':<40}" + "".join(f"{name:>16}" for name in names),
         ]
@@ -100,8 +102,10 @@ class Plan:
             lines.append(f"{text:<40}" + "".join(f"{getattr(p, name) * 1e3:>16.3f}" for p in self.layouts))
         lines += [
             "",
-            f"dense, one vocabulary shard a rank: {self.shard_request:,} B a request, {self.shard_batch:,} B a batch, "
-            f"at least {self.shard_request_seconds * 1e3:.3f} ms a request on a link of its own",
+            (
+                f"dense, one vocabulary shard a rank: {self.shard_request:,} B a request, {self.shard_batch:,} B a batch, "
+                f"at least {self.shard_request_seconds * 1e3:.3f} ms a request on a link of its own"
+            ),
             "Payload bytes, but for the rounds. Times are serialisation alone: a lower bound, not a latency.",
         ]
         if self.buffer_bytes is not None:

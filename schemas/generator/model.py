@@ -36,12 +36,23 @@ _FILE_KEYS = {
     "meta", "doc", "seq", "enums", "types", "params",
     "-pp1-constants", "-pp1-message", "-pp1-direction", "-pp1-identity", "-pp1-rules",
 }  # fmt: skip
+_MESSAGE_REQUIRED = ("seq", "-pp1-message", "-pp1-direction", "-pp1-identity", "-pp1-rules")
 _META_KEYS = {"id", "title", "license", "ks-version", "endian", "encoding", "imports"}
 _FIELD_KEYS = {
     "id", "type", "size", "enum", "valid", "contents", "repeat", "repeat-expr", "doc",
     "-pp1-unit", "-pp1-reject", "-pp1-derived", "-pp1-agreed",
 }  # fmt: skip
-_ENUM_KEYS = {"id", "doc", "-pp1-scope", "-pp1-stage"}
+_FIELD_FACTS = {"id", "doc", "-pp1-unit", "-pp1-reject"}
+# What else each kind of field may say; a key that has no meaning there is an error, not a comment.
+_KIND_KEYS = {
+    "magic": {"contents"}, "zeros": {"contents"}, "bytes": {"size"}, "text": {"type", "size"}, "float": {"type"},
+    "int": {"type", "valid", "-pp1-derived", "-pp1-agreed"}, "enum": {"type", "enum", "valid", "-pp1-agreed"},
+    "column": {"type", "repeat", "repeat-expr"},
+}  # fmt: skip
+_IDENTITY = ("session", "slot", "generation", "round")
+_AGREED = ("representation", "shard_first_id", "vocab_size")
+_ENUM_KEYS = {"id", "doc"}
+_REJECT_KEYS = _ENUM_KEYS | {"-pp1-scope", "-pp1-stage"}
 _VALID_KEYS = {"min", "max", "in-enum"}
 _PARAM_KEYS = {"id", "type", "doc"}
 _TYPE_KEYS = {"doc", "seq"}
@@ -145,7 +156,7 @@ def load(directory: Path = SCHEMA_DIR) -> Schema:
     enums = {name: _enum(name, values) for name, values in common["enums"].items()}
     constants = {}
     for name, entry in common["-pp1-constants"].items():
-        _known(entry, _CONSTANT_KEYS, f"common.ksy, constant {name}")
+        _known(entry, _CONSTANT_KEYS, f"common.ksy, constant {name}", required=("value", "doc"))
         constants[name] = (entry["value"], str(entry["doc"]))
     header_type = common["types"]["frame_header"]
     _known(header_type, _TYPE_KEYS, "common.ksy, type frame_header")
@@ -156,11 +167,25 @@ def load(directory: Path = SCHEMA_DIR) -> Schema:
     return Schema(constants, enums, header, str(header_type["doc"]).strip(), messages)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML keeps the last of two equal keys; here that is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise SchemaError(f"{self.name}, line {node.start_mark.line + 1}: key {key!r} stands twice")
+        return super().construct_mapping(node, deep)
+
+
 def _read(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8") as file:
-        content = yaml.safe_load(file)
-    _known(content, _FILE_KEYS, path.name)
-    _known(content["meta"], _META_KEYS, f"{path.name}, meta")
+        try:
+            content = yaml.load(file, _Loader)  # noqa: S506 - a SafeLoader
+        except yaml.YAMLError as error:
+            raise SchemaError(f"{path.name}: {' '.join(str(error).split())}") from error
+    _known(content, _FILE_KEYS, path.name, required=("meta", "doc"))
+    _known(content["meta"], _META_KEYS, f"{path.name}, meta", required=("id", "endian"))
     if content["meta"]["endian"] != "le":
         raise SchemaError(f"{path.name}: endian must be le")
     if not content.get("doc"):
@@ -168,17 +193,21 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def _known(mapping: dict[str, Any], keys: set[str], where: str) -> None:
+def _known(mapping: Any, keys: set[str], where: str, required: tuple[str, ...] = ()) -> None:
+    if not isinstance(mapping, dict):
+        raise SchemaError(f"{where}: expected a mapping, got {mapping!r}")
     unknown = sorted(set(mapping) - keys)
     if unknown:
         raise SchemaError(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(keys))}")
+    if missing := [key for key in required if key not in mapping]:
+        raise SchemaError(f"{where}: has no {missing[0]}")
 
 
 def _enum(name: str, values: dict[int, dict[str, Any]]) -> tuple[EnumValue, ...]:
     result = []
     for number, entry in values.items():
         where = f"common.ksy, enum {name}, value {number}"
-        _known(entry, _ENUM_KEYS, where)
+        _known(entry, _REJECT_KEYS if name == "reject_code" else _ENUM_KEYS, where, required=("id",))
         if not entry.get("doc"):
             raise SchemaError(f"{where}: has no doc")
         scope, stage = entry.get("-pp1-scope"), entry.get("-pp1-stage")
@@ -192,12 +221,19 @@ def _enum(name: str, values: dict[int, dict[str, Any]]) -> tuple[EnumValue, ...]
 
 def _message(path: Path, enums: dict[str, tuple[EnumValue, ...]]) -> Message:
     content = _read(path)
+    _known(content, _FILE_KEYS, path.name, required=_MESSAGE_REQUIRED)
     name = content["-pp1-message"]
+    if name != path.stem:
+        raise SchemaError(f"{path.name}: describes message {name!r}, not its own")
     numbers = {v.name: v.number for v in enums["message_type"]}
     codes = {v.name for v in enums["reject_code"]}
     rules = tuple(content["-pp1-rules"])
     if unknown := sorted(set(rules) - codes):
         raise SchemaError(f"{path.name}: rule {unknown[0]!r} is not a reject code")
+    if len(set(rules)) != len(rules):
+        raise SchemaError(f"{path.name}: a rule stands twice")
+    if unknown := [part for part in content["-pp1-identity"] if part not in _IDENTITY]:
+        raise SchemaError(f"{path.name}: identity {unknown[0]!r} is not one of {', '.join(_IDENTITY)}")
     if content["-pp1-direction"] not in DIRECTIONS:
         raise SchemaError(f"{path.name}: direction must be one of {DIRECTIONS}")
     first, *rest = content["seq"]
@@ -205,13 +241,16 @@ def _message(path: Path, enums: dict[str, tuple[EnumValue, ...]]) -> Message:
         raise SchemaError(f"{path.name}: the first field must be the frame header")
     params = {}
     for param in content.get("params", []):
-        _known(param, _PARAM_KEYS, f"{path.name}, parameter {param.get('id')}")
+        _known(param, _PARAM_KEYS, f"{path.name}, parameter {param.get('id')}", required=("id", "doc"))
         params[param["id"]] = str(param["doc"])
     fields = _fields(rest, enums, path.name)
     names = {f.name for f in fields} | set(params)
     for column in (f for f in fields if f.kind == "column"):
         if not (column.repeat or "").isdigit() and column.repeat not in names:
             raise SchemaError(f"{path.name}, field {column.name}: repeats {column.repeat!r}, which nothing declares")
+    lengths = {f"len({f.name})" for f in fields if f.kind == "column"}
+    for derived in (f for f in fields if f.derived is not None and f.derived not in lengths):
+        raise SchemaError(f"{path.name}, field {derived.name}: {derived.derived!r} is not the length of a column")
     return Message(
         name, numbers[name], content["-pp1-direction"], tuple(content["-pp1-identity"]), rules,
         str(content["doc"]).strip(), fields, params,
@@ -224,10 +263,13 @@ def _fields(seq: list[dict[str, Any]], enums: dict[str, tuple[EnumValue, ...]], 
     offset = 0
     for entry in seq:
         where = f"{file}, field {entry.get('id')}"
-        _known(entry, _FIELD_KEYS, where)
+        _known(entry, _FIELD_KEYS, where, required=("id",))
         if not entry.get("doc") or not entry.get("-pp1-unit"):
             raise SchemaError(f"{where}: has no doc or no -pp1-unit")
         made = _field(entry, offset, enums, where)
+        _known(entry, _FIELD_FACTS | _KIND_KEYS[made.kind], f"{where}, {made.kind}")
+        if made.agreed is not None and made.agreed not in _AGREED:
+            raise SchemaError(f"{where}: {made.agreed!r} is not one of {', '.join(_AGREED)}")
         if made.kaitai_type in SCALARS and offset % made.size:
             raise SchemaError(f"{where}: {made.kaitai_type} at offset {offset} is not naturally aligned")
         if made.reject is not None and made.reject not in codes:
@@ -254,6 +296,8 @@ def _field(entry: dict[str, Any], offset: int, enums: dict[str, tuple[EnumValue,
         if any(contents):
             raise SchemaError(f"{where}: reserved bytes must be zero")
         return Field(**base, kind="zeros", size=len(contents))
+    if kaitai_type in (None, "strz") and not isinstance(entry.get("size"), int):
+        raise SchemaError(f"{where}: needs a size in bytes")
     if kaitai_type is None:
         return Field(**base, kind="bytes", size=int(entry["size"]))
     if kaitai_type == "strz":
@@ -276,4 +320,6 @@ def _field(entry: dict[str, Any], offset: int, enums: dict[str, tuple[EnumValue,
             raise SchemaError(f"{where}: an enumeration must be bounded by in-enum")
         return Field(**base, kind="enum", size=size, kaitai_type=kaitai_type, enum=enum)
     minimum, maximum = int(valid.get("min", lowest)), int(valid.get("max", highest))
+    if not lowest <= minimum <= maximum <= highest:
+        raise SchemaError(f"{where}: bounds {minimum} to {maximum} are not within {kaitai_type}")
     return Field(**base, kind="int", size=size, kaitai_type=kaitai_type, minimum=minimum, maximum=maximum)

@@ -24,7 +24,8 @@ def test_dense_sizes_of_the_deployment():
 
 
 @pytest.mark.parametrize(
-    ("k", "request_bytes", "batch_bytes"), [(16, 640, 2_560), (32, 1_280, 5_120), (64, 2_560, 10_240), (256, 10_240, 40_960)]
+    ("k", "request_bytes", "batch_bytes"),
+    [(16, 640, 2_560), (32, 1_280, 5_120), (64, 2_560, 10_240), (256, 10_240, 40_960)],
 )
 def test_sparse_sizes_of_the_deployment(k, request_bytes, batch_bytes):
     limits = Limits(support=k)

@@ -76,13 +76,32 @@ REFUSED: dict[str, tuple[str, Callable[[Content], object], str]] = {
     "column of an undeclared length": (
         "reset", lambda c: field(c, "prefix_ids").update({"repeat-expr": "count"}), "repeats 'count'",
     ),
+    "bounds beyond the type": ("step", lambda c: field(c, "depth").update(valid={"max": 256}), "0 to 256 are not within u1"),
+    "bounds the wrong way round": ("step", lambda c: field(c, "depth").update(valid={"min": 6, "max": 5}), "6 to 5"),
+    "size of a number": ("step", lambda c: field(c, "depth").update(size=4), "field depth, int: unknown key 'size'"),
+    "bounds of a text": ("hello", lambda c: field(c, "rng_abi").update(valid={"max": 3}), "rng_abi, text: unknown key"),
+    "bytes without a size": ("step", lambda c: field(c, "prefix_digest").pop("size"), "needs a size in bytes"),
+    "field without a name": ("step", lambda c: field(c, "depth").pop("id"), "field None: has no id"),
+    "not a mapping": ("step", lambda c: field(c, "depth").update(valid=[1, 5]), r"expected a mapping, got \[1, 5\]"),
     # documentation
     "undocumented file": ("step", lambda c: c.update(doc=""), r"step\.ksy: has no doc"),
     "undocumented field": ("step", lambda c: field(c, "depth").pop("doc"), "field depth: has no doc"),
     "field without a unit": ("step", lambda c: field(c, "depth").pop("-pp1-unit"), "field depth: .* no -pp1-unit"),
     "undocumented header field": ("common", lambda c: field(c, "slot").pop("doc"), "field slot: has no doc"),
     "undocumented value": ("common", lambda c: reject_code(c, 1).pop("doc"), "reject_code, value 1: has no doc"),
+    "undocumented constant": ("common", lambda c: c["-pp1-constants"]["max_depth"].pop("doc"), "max_depth: has no doc"),
+    "scope of another enumeration": (
+        "common", lambda c: c["enums"]["hello_role"][1].update({"-pp1-scope": "stale"}), "unknown key '-pp1-scope'",
+    ),
     # names
+    "message of another file": ("step", lambda c: c.update({"-pp1-message": "reply"}), "describes message 'reply'"),
+    "no rules": ("step", lambda c: c.pop("-pp1-rules"), r"step\.ksy: has no -pp1-rules"),
+    "rule that stands twice": ("step", lambda c: c["-pp1-rules"].append("slot_mismatch"), "a rule stands twice"),
+    "unknown identity": ("step", lambda c: c["-pp1-identity"].append("row"), "identity 'row' is not one of"),
+    "derived from nothing": (
+        "commit", lambda c: field(c, "token_count").update({"-pp1-derived": "len(ids)"}), "is not the length of a column",
+    ),
+    "agreed by nobody": ("reply", lambda c: field(c, "shard_id_count").update({"-pp1-agreed": "x"}), "'x' is not one of"),
     "unknown rule": ("step", lambda c: c["-pp1-rules"].append("step_too_steep"), "rule 'step_too_steep' is not a"),
     "unknown reject of a field": (
         "reply", lambda c: field(c, "shard_first_id").update({"-pp1-reject": "nope"}), "'nope' is not a reject code",
@@ -110,6 +129,23 @@ def test_refuses(case: str, tmp_path: Path) -> None:
     file, change, message = REFUSED[case]
     with pytest.raises(SchemaError, match=message):
         load(write(tmp_path, file, change))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("id: depth, type: u1,", "id: depth, type: u1, type: u4,", r"step\.ksy, line \d+: key 'type' stands twice"),
+        ("doc: |", "doc: [", r"step\.ksy: while scanning"),
+    ],
+)
+def test_refuses_text(old: str, new: str, message: str, tmp_path: Path) -> None:
+    """What does not survive being loaded: keys that stand twice, and what is no YAML."""
+    write(tmp_path, "none", lambda c: None)
+    text = (SCHEMA_DIR / "step.ksy").read_text()
+    assert text.count(old) == 1
+    (tmp_path / "step.ksy").write_text(text.replace(old, new))
+    with pytest.raises(SchemaError, match=message):
+        load(tmp_path)
 
 
 def test_fields_tile_every_message() -> None:

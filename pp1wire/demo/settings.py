@@ -1,0 +1,81 @@
+"""What one run of the demo is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pp1wire.errors import PP1Error
+from pp1wire.wire import Representation
+from pp1wire.wire._schema_v2 import MAX_SLOTS
+
+__all__ = ["FAULTS", "MODELS", "Settings"]
+
+MODELS = ("synthetic", "smollm2")
+FAULTS = ("corrupt", "truncate", "late", "kill")
+
+_DEFAULT_ROUNDS = {"synthetic": 10, "smollm2": 24}
+_DEFAULT_REQUESTS = {"synthetic": MAX_SLOTS, "smollm2": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A run; None takes what suits the model.
+
+    Args:
+        model: synthetic (V = 129,280, Markov bias) or smollm2 (V = 49,152, a real language model).
+        representation: sparse, dense, or None for sparse, and with the synthetic model dense after it.
+        rounds: rounds of each request.
+        requests: requests, all in flight together, four a socket at most.
+        temperature: of the draft and of the target.
+        support: k of sparse rows.
+        depth: drafted positions a round.
+        sockets: connections that the requests are spread over.
+        seed: root of every request's randomness.
+        fault: corrupt, truncate, late or kill, injected once; None for none.
+        capture: file the recording is written to.
+
+    Raises:
+        PP1Error: a value that the demo cannot run with.
+    """
+
+    model: str = "synthetic"
+    representation: str | None = None
+    rounds: int | None = None
+    requests: int | None = None
+    temperature: float = 1.0
+    support: int = 32
+    depth: int = 5
+    sockets: int = 1
+    seed: int = 1
+    fault: str | None = None
+    capture: Path = Path("pp1wire-demo.pcapng")
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise PP1Error(f"model: expected one of {', '.join(MODELS)}, got {self.model!r}")
+        if self.fault is not None and self.fault not in FAULTS:
+            raise PP1Error(f"fault: expected one of {', '.join(FAULTS)}, got {self.fault!r}")
+        if not self.capture.parent.is_dir():
+            raise PP1Error(f"capture: no directory {str(self.capture.parent)!r}; create it, or name another file")
+        if self.capture.is_dir():
+            raise PP1Error(f"capture: {str(self.capture)!r} is a directory; name a file")
+
+    @property
+    def round_count(self) -> int:
+        """Rounds of each request."""
+        return _DEFAULT_ROUNDS[self.model] if self.rounds is None else self.rounds
+
+    @property
+    def request_count(self) -> int:
+        """Requests in flight."""
+        return _DEFAULT_REQUESTS[self.model] if self.requests is None else self.requests
+
+    @property
+    def representations(self) -> tuple[Representation, ...]:
+        """What to run with, one after another."""
+        if self.representation is not None:
+            return (Representation[self.representation.upper()],)
+        if self.model == "synthetic" and self.fault is None:
+            return (Representation.SPARSE, Representation.DENSE)
+        return (Representation.SPARSE,)
