@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pp1wire.errors import PP1Error
 
-__all__ = ["AllocationError", "FlushToZeroError", "ProposalRefused", "SamplingError", "TargetRefused"]
+__all__ = ["AllocationError", "BackendUnavailable", "FlushToZeroError", "ProposalRefused", "SamplingError", "TargetRefused"]
 
 
 class SamplingError(PP1Error, ValueError):
@@ -13,6 +13,10 @@ class SamplingError(PP1Error, ValueError):
 
 class AllocationError(SamplingError):
     """The integer allocation of a row contradicts itself; nothing is clipped or repaired."""
+
+
+class BackendUnavailable(SamplingError):
+    """The package or the device that a backend needs is not there; the message names the extra that brings it."""
 
 
 class FlushToZeroError(SamplingError):
