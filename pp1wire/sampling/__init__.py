@@ -19,7 +19,14 @@ from pp1wire.sampling.batch import BatchVerdict, verify_batch
 from pp1wire.sampling.chain import Draft, LowRankBias, draft_chain
 from pp1wire.sampling.draw import sample, tickets_agree
 from pp1wire.sampling.dyadic import counts_from_weights, dense_row, dyadic_counts, dyadic_counts_dense
-from pp1wire.sampling.errors import AllocationError, FlushToZeroError, ProposalRefused, SamplingError, TargetRefused
+from pp1wire.sampling.errors import (
+    AllocationError,
+    BackendUnavailable,
+    FlushToZeroError,
+    ProposalRefused,
+    SamplingError,
+    TargetRefused,
+)
 from pp1wire.sampling.grid import logit_grid, probability_grid
 from pp1wire.sampling.philox import Domain, below, below_many, proposal_tickets, words, words_many
 from pp1wire.sampling.seeds import Key, choice_root, proposal_seed, verification_seed
@@ -52,6 +59,7 @@ __all__ = [
     "VERIFIER_ID",
     "AdmissionPolicy",
     "AllocationError",
+    "BackendUnavailable",
     "BatchVerdict",
     "ChainDetails",
     "Domain",

@@ -13,6 +13,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.draw import sample
 from pp1wire.sampling.dyadic import Row, dyadic_counts
 from pp1wire.sampling.errors import SamplingError
@@ -20,7 +21,7 @@ from pp1wire.sampling.philox import proposal_tickets
 from pp1wire.sampling.seeds import Key
 from pp1wire.sampling.weights import Float32
 
-__all__ = ["Bias", "Draft", "LogitRows", "LowRankBias", "draft_chain"]
+__all__ = ["Bias", "Draft", "LogitRows", "LowRankBias", "draft_chain", "fixed_depth"]
 
 Bias = Callable[[int], Float32]
 """Markov bias: previous token -> float32 [V], added to the draft logits."""
@@ -66,15 +67,22 @@ def draft_chain(
     bias: Bias | None = None,
     previous: SupportsIndex | None = None,
     top_k: SupportsIndex | None = None,
+    backend: str = "numpy",
 ) -> Draft:
     """Draw a chain of fixed depth, in order, with the tickets of `key` (the proposal seed's).
 
     Row i has the logits of position `key.position + i` plus `bias(x)`, x the token just before it (`previous`, the last
     committed token, for row 0), summed in FP32 once. The depth is that of the logits, or `depth` if they are callable;
     it is fixed before anything is drawn. Raises SamplingError for shapes, a missing `previous` or depth, and whatever
-    `dyadic_counts` refuses in a row: then there is no draft at all.
+    `dyadic_counts` refuses in a row: then there is no draft at all. With another backend, logits and bias are tensors, and
+    so are the rows and tokens of the draft.
     """
-    fixed = _fixed_depth(logits, depth)
+    if backend != "numpy":
+        rows_, tokens_ = device_sampler(backend).draft_chain(
+            logits, temperature, key, depth=depth, bias=bias, previous=previous, top_k=top_k
+        )
+        return Draft(tuple(rows_), tokens_)
+    fixed = fixed_depth(logits, depth)
     if bias is not None and previous is None:
         raise SamplingError("previous: expected the last committed token, since there is a bias, got None")
     last = 0 if previous is None else operator.index(previous)
@@ -95,7 +103,8 @@ def draft_chain(
     return Draft(tuple(rows), np.array(tokens, np.int32))
 
 
-def _fixed_depth(logits: LogitRows, depth: int | None) -> int:
+def fixed_depth(logits: Any, depth: int | None) -> int:
+    """The depth of logits [depth, V] (an array or a tensor), or the given one for callables. Raises SamplingError."""
     if callable(logits):
         if depth is None or depth < 1:
             raise SamplingError(f"depth: expected an integer >= 1 for callable logits, got {depth}")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.sampling.allocate import MASS
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.errors import SamplingError
 from pp1wire.sampling.philox import unsigned
 from pp1wire.sampling.weights import Int64
@@ -51,12 +52,14 @@ def check_counts(counts: Integers, name: str = "row", refuse: type[SamplingError
     return counts
 
 
-def sample(ids: Integers, counts: Integers, ticket: SupportsIndex) -> int:
+def sample(ids: Integers, counts: Integers, ticket: SupportsIndex, backend: str = "numpy") -> int:
     """The token of a row that owns `ticket`: the first whose running count exceeds it.
 
     `ids` and `counts` are integer arrays [n], ids strictly rising, counts ≥ 0 and summing to 2^24. Raises SamplingError
-    for any other row, and for a ticket outside [0, 2^24).
+    for any other row, and for a ticket outside [0, 2^24). With another backend, ids and counts are tensors.
     """
+    if backend != "numpy":
+        return int(device_sampler(backend).sample(ids, counts, ticket))
     ids, counts = check_row(ids, counts)
     # The row sums to 2^24, so its running sums fit 32 bits.
     running = np.cumsum(counts, dtype=np.int32)

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.sampling.allocate import allocate
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.errors import SamplingError
 from pp1wire.sampling.grid import probability_grid
 from pp1wire.sampling.support import Places, check_k, largest
 from pp1wire.sampling.weights import check_temperature, integer_weights, logit_row
 
 __all__ = [
-    "BACKENDS",
     "Counts",
     "Ids",
     "Row",
@@ -26,8 +26,6 @@ __all__ = [
     "dyadic_counts",
     "dyadic_counts_dense",
 ]
-
-BACKENDS = ("numpy",)
 
 Ids = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int32]
@@ -43,9 +41,12 @@ def dyadic_counts(
     `logits` is float32 [V] (float16 and bfloat16 widen exactly): draft logits plus Markov bias, −inf for masked tokens.
     `temperature` is a double > 0. With `top_k`, the support is exactly min(k, finite) tokens, the largest logits, ties
     to the lowest id; entries whose count is zero are dropped. Raises SamplingError for NaN, +inf, no finite logit, a
-    temperature that is not finite and positive, k < 1 or an unknown backend; FlushToZeroError; AllocationError.
+    temperature that is not finite and positive, k < 1 or an unknown backend; FlushToZeroError; AllocationError;
+    BackendUnavailable. With backend "torch" or "triton" (extra `cuda`), tensors in and out, the same counts.
     """
-    _check_backend(backend)
+    if backend != "numpy":
+        row_: Row = device_sampler(backend).dyadic_counts(logits, temperature, top_k)
+        return row_
     t = check_temperature(temperature)
     row, highest = logit_row(logits)
     if top_k is None:
@@ -58,7 +59,9 @@ def dyadic_counts(
 
 def dyadic_counts_dense(logits: npt.NDArray[Any], temperature: SupportsFloat, backend: str = "numpy") -> Counts:
     """`dyadic_counts` over the full support as one int32 [V] array, zeros included. Raises as `dyadic_counts`."""
-    _check_backend(backend)
+    if backend != "numpy":
+        counts_: Counts = device_sampler(backend).dyadic_counts_dense(logits, temperature)
+        return counts_
     t = check_temperature(temperature)
     row, highest = logit_row(logits)
     places, weights = integer_weights(row, highest, t)
@@ -75,9 +78,11 @@ def counts_from_weights(weights: npt.NDArray[Any], top_k: SupportsIndex | None =
 
     The weights are put on the grid of 2^-38 as target probabilities are (`probability_grid`); the top k by weight, ties
     to the lowest id, among those with positive weight. Raises SamplingError for NaN, negative, ≥ 2, a sum further from
-    one than 2^-10, k < 1 or an unknown backend; AllocationError.
+    one than 2^-10, k < 1 or an unknown backend; AllocationError; BackendUnavailable.
     """
-    _check_backend(backend)
+    if backend != "numpy":
+        row_: Row = device_sampler(backend).counts_from_weights(weights, top_k)
+        return row_
     row = np.asarray(weights)
     if row.ndim != 1:
         raise SamplingError(f"weights: expected shape [V], got {row.shape}")
@@ -96,11 +101,6 @@ def dense_row(row: Row, vocabulary: int) -> Counts:
     dense = np.zeros(vocabulary, np.int32)
     dense[ids] = counts
     return dense
-
-
-def _check_backend(backend: str) -> None:
-    if backend not in BACKENDS:
-        raise SamplingError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
 
 
 def _row(counts: Counts, places: Places | None) -> Row:

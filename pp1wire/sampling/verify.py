@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.sampling.allocate import MASS_BITS
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.draw import Integers, check_counts, check_row
 from pp1wire.sampling.errors import ProposalRefused, TargetRefused
 from pp1wire.sampling.grid import logit_grid, probability_grid
@@ -102,22 +103,38 @@ def leading_run(passed: npt.NDArray[np.bool_]) -> Int64:
     return np.asarray(np.where(passed.all(axis=-1), passed.shape[-1], (~passed).argmax(axis=-1)), np.int64)
 
 
-def verify_chain(p: npt.NDArray[Any], q_rows: Sequence[QRow], tokens: Sequence[int] | Integers, key: Key) -> Verdict:
+def verify_chain(
+    p: npt.NDArray[Any],
+    q_rows: Sequence[QRow],
+    tokens: Sequence[int] | Integers,
+    key: Key,
+    backend: str = "numpy",
+) -> Verdict:
     """Verify one drafted chain against target probabilities.
 
     `p` is float64 or float32 [depth + 1, V]: the target's law at each drafted position and at the one after. `q_rows`
     holds depth rows (ids, counts), or (None, counts [V]); `tokens` the drafted ids [depth]; `key` the verification
     seed's. Raises TargetRefused for a bad p; ProposalRefused (discard the whole proposal) for rows or tokens that do
     not fit, a row that is not a law of mass 2^24, or Q(x) = 0 at a drafted token; SamplingError for positions beyond
-    2^32.
+    2^32. With another backend, p and q's rows are tensors.
     """
+    if backend != "numpy":
+        verdict: Verdict = device_sampler(backend).verify_chain(p, q_rows, tokens, key)
+        return verdict
     return verify_grid(probability_grid(_axes(p, 2, "p")), q_rows, tokens, key).verdict
 
 
 def verify_chain_logits(
-    logits: npt.NDArray[Any], q_rows: Sequence[QRow], tokens: Sequence[int] | Integers, key: Key
+    logits: npt.NDArray[Any],
+    q_rows: Sequence[QRow],
+    tokens: Sequence[int] | Integers,
+    key: Key,
+    backend: str = "numpy",
 ) -> Verdict:
     """`verify_chain` for target logits float32 [depth + 1, V], after the unchanged processors; no T is applied."""
+    if backend != "numpy":
+        verdict: Verdict = device_sampler(backend).verify_chain_logits(logits, q_rows, tokens, key)
+        return verdict
     return verify_grid(logit_grid(_axes(logits, 2, "logits")), q_rows, tokens, key).verdict
 
 

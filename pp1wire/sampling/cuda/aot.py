@@ -84,8 +84,8 @@ def _variants() -> list[tuple[str, Any, dict[str, Any], dict[str, str]]]:
         ("share", verification.share, block, {}),
         ("probabilities", verification.probabilities, block, {}),
         ("probabilities (FP32)", verification.probabilities, block, {"p": "*fp32"}),
-        ("weigh_rows (sparse)", verification.weigh_rows, {"SPARSE": True, "WIDTH": 32}, {}),
-        ("weigh_rows (dense)", verification.weigh_rows, {"SPARSE": False, "WIDTH": _BLOCK}, {}),
+        ("weigh_rows (sparse)", verification.weigh_rows, {"SPARSE": True, "STEPS": 1, "WIDTH": 32}, {}),
+        ("weigh_rows (dense)", verification.weigh_rows, {"SPARSE": False, "STEPS": 64, "WIDTH": _BLOCK}, {}),
         ("judge (sparse)", verification.judge, {"SPARSE": True, "DEPTH": 5, "WIDTH": 32}, {}),
         ("judge (dense)", verification.judge, {"SPARSE": False, "DEPTH": 5, "WIDTH": 16}, {}),
         ("spread", verification.spread, {"DEPTH": 5, "WIDTH": 32}, {}),
@@ -146,8 +146,9 @@ def _resources(ptx: str, arch: int) -> tuple[int, int]:
         source = Path(folder, "kernel.ptx")
         source.write_text(ptx, encoding="utf-8")
         target = re.search(r"^\.target\s+(sm_\w+)", ptx, re.MULTILINE)
+        tool = triton.knobs.nvidia.ptxas_blackwell if arch >= 100 else triton.knobs.nvidia.ptxas
         command = [
-            triton.knobs.nvidia.ptxas.path, "-v", "--fmad=false", f"--gpu-name={target[1] if target else f'sm_{arch}'}",
+            tool.path, "-v", "--fmad=false", f"--gpu-name={target[1] if target else f'sm_{arch}'}",
             str(source), "-o", str(Path(folder, "kernel.cubin")),
         ]  # fmt: skip
         report = subprocess.run(command, capture_output=True, text=True, check=True).stderr

@@ -259,9 +259,10 @@ class TritonBackend:
         looked = counts if ids is None else ids
         words = torch.full((n * depth,), FINE, dtype=torch.int64, device=self.device)
         outcome = torch.zeros((n, int(Outcome.WIDTH)), dtype=torch.int64, device=self.device)
+        stride = min(self._block, _power(columns))
         self._launch(
             verification.weigh_rows, (n * depth,), looked, counts, words, depth, vocabulary, columns,
-            SPARSE=ids is not None, WIDTH=min(self._block, _power(columns)),
+            SPARSE=ids is not None, STEPS=-(-columns // stride), WIDTH=stride,
         )  # fmt: skip
         width = _power(columns if ids is not None else 1)
         self._launch(

@@ -107,7 +107,9 @@ def judge(
 
 
 @triton.jit
-def weigh_rows(ids, counts, laws, depth, vocabulary, columns, SPARSE: tl.constexpr, WIDTH: tl.constexpr):
+def weigh_rows(
+    ids, counts, laws, depth, vocabulary, columns, SPARSE: tl.constexpr, STEPS: tl.constexpr, WIDTH: tl.constexpr
+):
     """Whether each row of q is a law: no negative count, mass 2^24, ids inside and rising while they have counts.
 
     Grid (rows,). The int64 word of a row that is none becomes a fault at its position in the chain.
@@ -116,8 +118,8 @@ def weigh_rows(ids, counts, laws, depth, vocabulary, columns, SPARSE: tl.constex
     lanes = tl.arange(0, WIDTH)
     mass = tl.full((), 0, tl.int64)
     wrong = tl.full((), 0, tl.int64)
-    for start in range(0, columns, WIDTH):
-        at = start + lanes
+    for step in range(STEPS):
+        at = step * WIDTH + lanes
         held = tl.load(counts + row * columns + at, mask=at < columns, other=0)
         mass += tl.sum(held.to(tl.int64), axis=0)
         wrong += tl.sum((held < 0).to(tl.int64), axis=0)
