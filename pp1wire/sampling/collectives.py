@@ -18,7 +18,7 @@ import numpy as np
 from pp1wire.sampling.errors import SamplingError
 from pp1wire.sampling.weights import Int64
 
-__all__ = ["Collective", "Combine", "Program", "run_ranks"]
+__all__ = ["Collective", "Combine", "Program", "run_ranks", "together"]
 
 Result = TypeVar("Result")
 
@@ -51,11 +51,31 @@ def run_ranks(programs: Sequence[Program[Result]]) -> list[Result]:
     """
     requests, results = _advance(programs, [None] * len(programs))
     while requests:
-        if len(requests) != len(programs) or len({(part.combine, part.values.shape) for part in requests}) != 1:
-            asked = ", ".join(f"{part.combine.value}{part.values.shape}" for part in requests)
-            raise SamplingError(f"ranks: expected one combination from all {len(programs)} ranks, got {asked}")
+        _require_one(requests, len(programs), "ranks")
         requests, results = _advance(programs, [_combine(requests)] * len(programs))
     return results
+
+
+def together(programs: Sequence[Program[Result]]) -> Program[list[Result]]:
+    """Programs of one rank as one, their sums or maxima joined, so that n rows cost the exchanges of one.
+
+    Raises SamplingError if they ask for different combinations or for a merge, which cannot be taken apart again.
+    """
+    requests, results = _advance(programs, [None] * len(programs))
+    while requests:
+        _require_one(requests, len(programs), "together")
+        how = requests[0].combine
+        if how is Combine.MERGE:
+            raise SamplingError("together: expected sums or maxima, got a merge")
+        combined = yield Collective(how, np.stack([part.values for part in requests]))
+        requests, results = _advance(programs, list(combined))
+    return results
+
+
+def _require_one(requests: Sequence[Collective], programs: int, name: str) -> None:
+    if len(requests) != programs or len({(part.combine, part.values.shape) for part in requests}) != 1:
+        asked = ", ".join(f"{part.combine.value}{part.values.shape}" for part in requests)
+        raise SamplingError(f"{name}: expected one combination from all {programs} ranks, got {asked}")
 
 
 def _advance(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pp1wire.sampling.allocate import MASS, MASS_BITS
 from pp1wire.sampling.collectives import Collective, Combine, Program
 from pp1wire.sampling.draw import Integers
+from pp1wire.sampling.dyadic import Row, dyadic_counts
 from pp1wire.sampling.errors import AllocationError, ProposalRefused, SamplingError, TargetRefused
 from pp1wire.sampling.grid import TOLERANCE
 from pp1wire.sampling.philox import Domain, below, below_many, unsigned
@@ -24,7 +25,16 @@ from pp1wire.sampling.support import check_k
 from pp1wire.sampling.verify import Verdict, VerdictKind, accepts, first_above, leading_run, residual
 from pp1wire.sampling.weights import GRID, Float32, Int64, check_temperature, integer_weights
 
-__all__ = ["Shard", "shard_counts", "shard_logit_grid", "shard_sample", "shard_verify", "split"]
+__all__ = [
+    "Shard",
+    "shard_counts",
+    "shard_logit_grid",
+    "shard_row",
+    "shard_sample",
+    "shard_target_only",
+    "shard_verify",
+    "split",
+]
 
 _RADIX_BITS = 11
 _NO_KEY = np.iinfo(np.int64).min
@@ -79,6 +89,18 @@ def shard_counts(
     return counts.astype(np.int32)
 
 
+def shard_row(shard: Shard, logits: Float32, temperature: SupportsFloat, top_k: SupportsIndex) -> Program[Row]:
+    """`dyadic_counts` of a sparse row, whole on every rank: the merged keys say all that its counts depend on."""
+    t, k = check_temperature(temperature), check_k(top_k)
+    yield from _highest(shard, logits, SamplingError)
+    _, merged = yield from _merged(shard, logits, k)
+    merged = merged[merged != _NO_KEY][::-1]
+    ids = 0xFFFFFFFF - (merged & 0xFFFFFFFF)
+    order = ids.argsort()
+    places, counts = dyadic_counts(_logits_of(merged >> 32)[order], t)
+    return ids[order][places].astype(np.int32), counts
+
+
 def shard_sample(shard: Shard, counts: Integers, ticket: SupportsIndex) -> Program[int]:
     """`sample` over shards: the shard by its mass, then the token inside it, from the one ticket; for all ranks."""
     return (yield from _pick(shard, np.asarray(counts, np.int64), unsigned(ticket, 24, "ticket"), MASS))
@@ -129,6 +151,18 @@ def shard_verify(
     return Verdict(accepted, (yield from _pick(shard, weights, ticket, int(mass))), kind)
 
 
+def shard_target_only(shard: Shard, grid: Int64, key: Key) -> Program[int]:
+    """`target_only_token` over shards, from this one's int64 [size] part of the target on the grid; for all ranks.
+
+    Raises TargetRefused on all ranks alike if the parts do not sum to one within 2^-10.
+    """
+    (total,) = yield Collective(Combine.SUM, np.array([grid.sum()], np.int64))
+    if abs(int(total) - GRID) > TOLERANCE:
+        raise TargetRefused(f"p: expected a sum of one within 2^-10, got {int(total) / GRID:.9g}")
+    ticket = below(int(total), key.seed, key.generation, key.round, key.position, Domain.TARGET_ONLY)
+    return (yield from _pick(shard, grid, ticket, int(total)))
+
+
 def _highest(shard: Shard, logits: Float32, refuse: type[SamplingError]) -> Program[float]:
     """The global maximum, once every rank knows that no rank has a NaN or +inf."""
     if logits.dtype != np.float32 or logits.shape != (shard.size,):
@@ -140,8 +174,7 @@ def _highest(shard: Shard, logits: Float32, refuse: type[SamplingError]) -> Prog
         raise refuse(f"logits: {'NaN' if fault == _NAN else '+inf'} in a shard")
     if highest <= int(_ordered(np.array([-np.inf], np.float32))[0]):
         raise refuse("logits: no finite logit in any shard")
-    bits = np.array([highest if highest >= 0 else highest ^ 0x7FFFFFFF], np.int64).astype(np.int32)
-    return float(bits.view(np.float32)[0])
+    return float(_logits_of(np.array([highest], np.int64))[0])
 
 
 def _ordered(logits: Float32) -> Int64:
@@ -150,8 +183,19 @@ def _ordered(logits: Float32) -> Int64:
     return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
+def _logits_of(ordered: Int64) -> Float32:
+    """What `_ordered` made integers of."""
+    return np.where(ordered < 0, ordered ^ 0x7FFFFFFF, ordered).astype(np.int32).view(np.float32)
+
+
 def _supported(shard: Shard, logits: Float32, k: int) -> Program[Float32]:
-    """The logits with everything outside the global top k masked.
+    """The logits with everything outside the global top k masked."""
+    keys, merged = yield from _merged(shard, logits, k)
+    return np.where(keys >= merged[0], logits, np.float32(-np.inf))
+
+
+def _merged(shard: Shard, logits: Float32, k: int) -> Program[tuple[Int64, Int64]]:
+    """This shard's keys [size], and the k largest of all shards, rising; _NO_KEY where there are fewer tokens.
 
     A key holds the logit above the inverted id: keys are unique, so the top k of the shards' top k is the global one.
     """
@@ -161,7 +205,7 @@ def _supported(shard: Shard, logits: Float32, k: int) -> Program[Float32]:
     kept = min(k, shard.size)
     best[:kept] = np.sort(keys)[shard.size - kept :]
     merged = yield Collective(Combine.MERGE, best)
-    return np.where(keys >= merged[-k], logits, np.float32(-np.inf))
+    return keys, merged[-k:]
 
 
 def _dense_weights(logits: Float32, highest: float, temperature: float) -> Int64:
