@@ -110,7 +110,6 @@ def _threshold(rest: Tensor, remaining: Tensor, bits: int) -> tuple[Tensor, Tens
     Found 11 bits at a time from the top, by histograms of the remainders that share the bits found so far.
     """
     quota, prefix = remaining, torch.zeros_like(remaining)
-    high = torch.zeros((), dtype=torch.int64)
     one = torch.ones((), dtype=torch.int64, device=rest.device).expand(rest.shape)
     top = (bits - 1) // _RADIX_BITS * _RADIX_BITS
     for shift in range(top, -1, -_RADIX_BITS):

@@ -173,11 +173,11 @@ def finish(
     earlier = tl.load(tied + row * blocks + lanes, mask=(lanes < block) & (lanes < blocks), other=0)
     threshold = tl.load(state + row * STATE + PREFIX)
     quota = tl.load(state + row * STATE + QUOTA) - tl.sum(earlier, axis=0)
-    none = tl.load(state + row * STATE + FLOORS) == MASS
+    open_ = (tl.load(state + row * STATE + FLOORS) < MASS) & (tl.load(state + row * STATE + FAULT) == FINE_WORD)
     rest = tl.load(weights + row * vocabulary + ids, mask=inside, other=0)
     equal = inside & (rest == threshold)
     first = equal & (tl.cumsum(equal.to(tl.int64), axis=0) <= quota)
-    more = inside & ((rest > threshold) | first) & (none == 0)
+    more = inside & ((rest > threshold) | first) & open_
     total = tl.load(counts + row * counts_stride + ids, mask=inside, other=0) + more.to(tl.int32)
     tl.store(counts + row * counts_stride + ids, total, mask=inside)
     if HAS_Q:
