@@ -87,6 +87,7 @@ def shard_draft(
         else:
             ids, counts = yield from shard_row(shard, row, temperature, top_k)
             last = yield from _leaders_token(shard, ids, counts, int(tickets[i]))
+            ids.flags.writeable = counts.flags.writeable = False
             rows.append((ids, counts))
         tokens.append(last)
     drawn = np.array(tokens, np.int32)
