@@ -120,6 +120,8 @@ class TritonBackend:
     ) -> None:
         """Counts of FP32 logits [n, V] (plus bias), and with keys (int64 [n, 4]) the token at `offset`, into `out`."""
         n, vocabulary = logits.shape
+        if logits.stride(1) != 1:
+            raise SamplingError(f"logits: expected rows of contiguous tokens, got strides {logits.stride()}")
         memory = self._memory(n, vocabulary, out.ids is not None)
         block, blocks, _ = self._blocks(vocabulary)
         memory.state.copy_(self._start.expand_as(memory.state))
@@ -195,6 +197,7 @@ class TritonBackend:
     def sample(self, ids: Tensor | None, counts: Tensor, tickets: Tensor) -> Tensor:
         """The owner of each ticket (int64 [n]): int64 [n]; counts int32 [n, m], ids int32 [n, m] or None if dense."""
         n, columns = counts.shape
+        counts, tickets = counts.contiguous(), tickets.contiguous()
         block, blocks, lanes = self._blocks(columns)
         padded = torch.nn.functional.pad(counts, (0, blocks * block - columns)).view(n, blocks, block)
         sums = padded.sum(2, dtype=torch.int64)
@@ -218,6 +221,7 @@ class TritonBackend:
     def logit_target(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(grid int64 [n, V], totals, faults int64 [n]) of FP32 target logits at T = 1."""
         n, vocabulary = logits.shape
+        logits = logits.contiguous()
         block, blocks, _ = self._blocks(vocabulary)
         temperature = torch.ones(n, dtype=torch.float64, device=self.device)
 
@@ -235,6 +239,7 @@ class TritonBackend:
     def probability_target(self, p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(grid, totals, faults) of FP32 or FP64 probabilities [n, V]."""
         n, vocabulary = p.shape
+        p = p.contiguous()
         block, blocks, _ = self._blocks(vocabulary)
 
         def fill(grid: Tensor, totals: Tensor, state: Tensor) -> None:
@@ -253,6 +258,10 @@ class TritonBackend:
         keys: Tensor,
     ) -> Tensor:
         """Outcomes int64 [n, Outcome.WIDTH] of n chains; shapes as in `TorchBackend.verify`. Reads nothing back."""
+        # Kernels take rows back to back; what lies otherwise (a view of the wire's rows, say) is copied.
+        grid, totals, faults, counts = (x.contiguous() for x in (grid, totals, faults, counts))
+        tokens, keys = tokens.contiguous(), keys.contiguous()
+        ids = None if ids is None else ids.contiguous()
         n, depth = tokens.shape
         vocabulary, columns = grid.shape[2], counts.shape[2]
         block, blocks, lanes = self._blocks(vocabulary)
