@@ -7,7 +7,7 @@ import os
 # Triton reads this when it is first imported; without a GPU its kernels are interpreted. The product reads no variable.
 os.environ["TRITON_INTERPRET"] = "1"
 
-from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis import HealthCheck, settings
 
 settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pp1wire.errors import PP1Error
 
-__all__ = ["AllocationError", "BackendUnavailable", "FlushToZeroError", "ProposalRefused", "SamplingError", "TargetRefused"]
+__all__ = [
+    "AllocationError",
+    "BackendUnavailable",
+    "FlushToZeroError",
+    "ProposalRefused",
+    "SamplingError",
+    "TargetRefused",
+]
 
 
 class SamplingError(PP1Error, ValueError):

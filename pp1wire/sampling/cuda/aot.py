@@ -36,7 +36,7 @@ _MOVES = re.compile(r"^(ld|st|mov|cvt|selp|setp|shfl|bar)\b")
 _FP64 = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)\b", re.MULTILINE)
 _COEFFICIENTS = tuple(c for c in weights.COEFFICIENTS if c not in (1.0, 0.5))
 
-# Pointer types by parameter name; everything else that is not a constant is an int64 number.
+# Pointer types by parameter name; everything else that is not a constant is an int32 number.
 _POINTERS = {
     "logits": "*fp32", "bias": "*fp32", "rows": "*fp32", "temperature": "*fp64", "q": "*fp32", "wire_q": "*fp32",
     "counts": "*i32", "ids": "*i32", "tokens": "*i32", "wire_token": "*i32", "histogram": "*i32", "ids_out": "*i32",
@@ -122,21 +122,21 @@ def compile_all(arch: int) -> list[CompiledKernel]:
     compiled = []
     for name, kernel, constants, types in _variants():
         names = kernel.arg_names
-        signature = {p: "constexpr" if p in constants else types.get(p, _POINTERS.get(p, "i64")) for p in names}
+        signature = {p: "constexpr" if p in constants else types.get(p, _POINTERS.get(p, "i32")) for p in names}
         places = {(names.index(p),): value for p, value in constants.items()}
         source = ASTSource(kernel, signature, places)
         try:
             built = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"enable_fp_fusion": False})
         except (RuntimeError, ValueError) as error:
-            raise BackendUnavailable(f"sm_{arch}: Triton {triton.__version__} cannot compile {name}: {error}") from error
+            raise BackendUnavailable(
+                f"sm_{arch}: Triton {triton.__version__} cannot compile {name}: {error}"
+            ) from error
         ptx = built.asm["ptx"]
         fp64, faults = lint(ptx)
         if name.startswith(("weigh", "sparse_row")) and "rows" not in name:
             faults += lint_exponential(ptx)
         registers, spilled = _resources(ptx, arch)
-        compiled.append(
-            CompiledKernel(name, arch, registers, spilled, int(built.metadata.shared), fp64, faults)
-        )
+        compiled.append(CompiledKernel(name, arch, registers, spilled, int(built.metadata.shared), fp64, faults))
     return compiled
 
 
@@ -160,7 +160,9 @@ def _resources(ptx: str, arch: int) -> tuple[int, int]:
 def main(arguments: list[str] | None = None) -> int:
     """Compile, print a table or JSON, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pp1wire.sampling.cuda.aot", description="compile all kernels")
-    parser.add_argument("--arch", type=int, default=90, help="compute capability without the dot: 90 (H100), 121 (GB10)")
+    parser.add_argument(
+        "--arch", type=int, default=90, help="compute capability without the dot: 90 (H100), 121 (GB10)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     kernels = compile_all(options.arch)

@@ -63,7 +63,9 @@ class DeviceSampler:
         """`pp1wire.sampling.dyadic_counts_dense` of a tensor [V]: int32 [V]."""
         return self._rows(logits, temperature, None)[0][0]
 
-    def _rows(self, logits: Tensor, temperature: SupportsFloat, top_k: SupportsIndex | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _rows(
+        self, logits: Tensor, temperature: SupportsFloat, top_k: SupportsIndex | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(counts [1, m], ids [1, k], entries [1]) of one row, refused as the numpy backend refuses it."""
         value = weights.check_temperature(temperature)
         row = _logits(logits, 1, "logits", SamplingError)

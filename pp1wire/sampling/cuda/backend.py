@@ -42,7 +42,14 @@ class DeviceBackend(Protocol):
         """Target probabilities on the grid."""
 
     def verify(
-        self, grid: Tensor, totals: Tensor, faults: Tensor, ids: Tensor | None, counts: Tensor, tokens: Tensor, keys: Tensor
+        self,
+        grid: Tensor,
+        totals: Tensor,
+        faults: Tensor,
+        ids: Tensor | None,
+        counts: Tensor,
+        tokens: Tensor,
+        keys: Tensor,
     ) -> Tensor:
         """Outcomes of whole chains."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import torch
 from torch import Tensor
@@ -54,7 +54,9 @@ class ChainPlan:
             check_k(self.top_k)
         if self.layout is not None:
             entries = (self.layout.id_entries, self.layout.q_entries)
-            fits = entries == (self.top_k, self.top_k) if self.top_k else not entries[0] and entries[1] >= self.vocabulary
+            fits = (
+                entries == (self.top_k, self.top_k) if self.top_k else not entries[0] and entries[1] >= self.vocabulary
+            )
             if not fits:
                 raise SamplingError(
                     f"layout: expected columns for {self.top_k or self.vocabulary} entries, got {entries[0]} ids, {entries[1]} q"
@@ -116,10 +118,10 @@ class ChainSampler:
         block: int | None = None,
     ) -> None:
         """Raises BackendUnavailable without the package or device, SamplingError for a plan the backend cannot run."""
-        self.plan, self.device, self._bias = plan, torch.device(device), bias
-        if self.device.type == "cuda" and self.device.index is None and torch.cuda.is_available():
-            self.device = torch.device("cuda", torch.cuda.current_device())
-        self.backend = make_backend(backend, self.device, block)
+        self.plan, self._bias = plan, bias
+        self.backend = make_backend(backend, torch.device(device), block)
+        # The device with its index, as every tensor on it reports it.
+        self.device = torch.empty(0, device=device).device
         n, depth, columns = plan.requests, plan.depth, plan.columns
         self.logits = self._new((n, depth, plan.vocabulary), torch.float32)
         self.temperature = self._new((n,), torch.float64).fill_(1.0)
@@ -162,9 +164,11 @@ class ChainSampler:
             raise SamplingError(
                 f"previous: expected the last committed tokens if and only if there is a bias, got {previous}"
             )
-        if previous is not None:
-            if len(previous) != plan.requests or not all(0 <= token < plan.vocabulary for token in previous):
-                raise SamplingError(f"previous: expected {plan.requests} tokens below {plan.vocabulary}, got {previous}")
+        fits = previous is None or (
+            len(previous) == plan.requests and all(0 <= token < plan.vocabulary for token in previous)
+        )
+        if not fits:
+            raise SamplingError(f"previous: expected {plan.requests} tokens below {plan.vocabulary}, got {previous}")
         if logits is not None:
             check_buffer("logits", logits, (plan.requests, plan.depth, plan.vocabulary), torch.float32, self.device)
             self.logits.copy_(logits)
@@ -200,7 +204,8 @@ class ChainSampler:
         """Capture `run` in a CUDA graph that `replay` launches. Raises BackendUnavailable without a CUDA device."""
         if self.device.type != "cuda":
             raise BackendUnavailable(f"graph: expected a plan on a CUDA device, got {self.device}")
-        side = torch.cuda.Stream(self.device)
+        new_stream: Any = torch.cuda.Stream
+        side = new_stream(self.device)
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             for _ in range(2):  # compiles the kernels and warms torch's pool

@@ -7,6 +7,7 @@ length the token, the entry count, the ids and q lie.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class RowLayout:
         if self.stride % _WORD or any(at % _WORD for _, at, _ in fields):
             raise SamplingError(f"layout: expected multiples of 4 bytes, got stride {self.stride} and {fields}")
         taken = sorted((at, at + size, name) for name, at, size in fields if size)
-        for (_, end, name), (start, _, other) in zip(taken, taken[1:], strict=False):
+        for (_, end, name), (start, _, other) in pairwise(taken):
             if start < end:
                 raise SamplingError(f"layout: {name} ends at byte {end}, after {other} begins at {start}")
         if taken[0][0] < 0 or taken[-1][1] > self.stride:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ class _Event:
     """A point in the device's current stream; on the CPU everything has happened already."""
 
     def __init__(self, device: torch.device) -> None:
-        self._event = torch.cuda.Event() if device.type == "cuda" else None
+        new_event: Any = torch.cuda.Event
+        self._event = new_event() if device.type == "cuda" else None
         self._device = device
 
     def record(self) -> None:
@@ -156,7 +158,9 @@ class Inbox:
             if verdict:
                 request, position = divmod(row, self._shape[1])
                 broken = ", ".join(str(rule.name).lower() for rule in Rule(verdict))
-                raise ProposalRefused(f"rows[{request}, {position}]: expected a canonical row of q, broken rules: {broken}")
+                raise ProposalRefused(
+                    f"rows[{request}, {position}]: expected a canonical row of q, broken rules: {broken}"
+                )
 
     def release(self) -> None:
         """The round is over for every consumer; the buffers may be overwritten."""

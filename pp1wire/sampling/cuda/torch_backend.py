@@ -151,7 +151,9 @@ class TorchBackend:
         bonus = accepted == depth
         chains = torch.arange(n, device=grid.device)
         row, cut = grid[chains, accepted], accepted.clamp(max=depth - 1)
-        dense = counts[chains, cut].long() if ids is None else _spread(ids[chains, cut], counts[chains, cut], vocabulary)
+        dense = (
+            counts[chains, cut].long() if ids is None else _spread(ids[chains, cut], counts[chains, cut], vocabulary)
+        )
         scale = torch.where(bonus, 0, totals[chains, accepted])
         left = ((row << MASS_BITS) - dense * scale[:, None]).clamp_(min=0)
         weights = torch.where(bonus[:, None], row, left)
@@ -169,7 +171,9 @@ class TorchBackend:
             outcome[:, column] = values
         return outcome
 
-    def _proposal_faults(self, ids: Tensor | None, counts: Tensor, q: Tensor, inside: Tensor, vocabulary: int) -> Tensor:
+    def _proposal_faults(
+        self, ids: Tensor | None, counts: Tensor, q: Tensor, inside: Tensor, vocabulary: int
+    ) -> Tensor:
         """The first fault of each proposal: a token outside, q without mass at it, a row that is no law."""
         law = (counts >= 0).all(2) & (counts.sum(2, dtype=torch.int64) == MASS)
         if ids is not None:
@@ -180,9 +184,7 @@ class TorchBackend:
         def word(fault: Fault, good: Tensor) -> Tensor:
             return torch.where(good, FINE, (int(fault) << CODE_SHIFT) + positions).amin(1)
 
-        return torch.minimum(
-            torch.minimum(word(Fault.TOKEN, inside), word(Fault.ZERO, q > 0)), word(Fault.MASS, law)
-        )
+        return torch.minimum(torch.minimum(word(Fault.TOKEN, inside), word(Fault.ZERO, q > 0)), word(Fault.MASS, law))
 
     def check(self, wire: WireRows, keys: Tensor | None, depth: int, vocabulary: int) -> tuple[Tensor, Tensor]:
         """(counts int32 [n, q entries], verdicts int32 [n]) of received rows; row i has key i // depth, position i % depth."""

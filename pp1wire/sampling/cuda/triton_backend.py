@@ -209,7 +209,9 @@ class TritonBackend:
         )  # fmt: skip
         return places.long() if ids is None else ids.gather(1, places[:, None].long())[:, 0].long()
 
-    def _target(self, n: int, vocabulary: int, fill: Callable[[Tensor, Tensor, Tensor], None]) -> tuple[Tensor, Tensor, Tensor]:
+    def _target(
+        self, n: int, vocabulary: int, fill: Callable[[Tensor, Tensor, Tensor], None]
+    ) -> tuple[Tensor, Tensor, Tensor]:
         grid = torch.empty((n, vocabulary), dtype=torch.int64, device=self.device)
         totals = torch.zeros(n, dtype=torch.int64, device=self.device)
         state = self._start.expand(n, int(State.WIDTH)).clone()

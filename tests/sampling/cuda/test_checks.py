@@ -54,7 +54,9 @@ def mutations(sparse):
 
 
 @pytest.mark.parametrize("backend", BOTH)
-@pytest.mark.parametrize(("top_k", "padded", "keyed"), [(8, None, True), (8, None, False), (None, 50, True), (None, 40, False)])
+@pytest.mark.parametrize(
+    ("top_k", "padded", "keyed"), [(8, None, True), (8, None, False), (None, 50, True), (None, 40, False)]
+)
 def test_every_mutation_gets_the_verdict_of_the_judge(backend, top_k, padded, keyed):
     agreed = agreement(40, top_k, padded)
     depth = 5 if backend == "torch" else 2  # interpreted rows take their time

@@ -157,7 +157,7 @@ def test_refused_rows_with_the_same_error(backend, row, temperature, top_k):
 
 @pytest.mark.parametrize("backend", BOTH)
 def test_refused_dtypes_and_things_that_are_no_tensors(backend):
-    with pytest.raises(SamplingError, match="expected float32 .or float16, bfloat16., got float64"):
+    with pytest.raises(SamplingError, match=r"expected float32 \(or float16, bfloat16\), got float64"):
         dyadic_counts(torch.zeros(3, dtype=torch.float64), 1.0, backend=backend)
     with pytest.raises(SamplingError, match="expected a tensor, got ndarray"):
         dyadic_counts(np.zeros(3, np.float32), 1.0, backend=backend)
@@ -170,9 +170,10 @@ def test_low_precision_logits_widen_exactly(backend):
         ids, counts = dyadic_counts(tensor.float().numpy(), 1.0)
         got = dyadic_counts(tensor, 1.0, backend=backend)
         assert [x.tolist() for x in got] == [ids.tolist(), counts.tolist()]
-        assert dyadic_counts_dense(tensor, 1.0, backend=backend).tolist() == dyadic_counts_dense(
-            tensor.float().numpy(), 1.0
-        ).tolist()
+        assert (
+            dyadic_counts_dense(tensor, 1.0, backend=backend).tolist()
+            == dyadic_counts_dense(tensor.float().numpy(), 1.0).tolist()
+        )
 
 
 @pytest.mark.parametrize("backend", BOTH)

@@ -74,7 +74,9 @@ def test_inbox_publishes_q_only_when_it_is_checked(backend, top_k):
     bad = sealed(agreed, made)
     fields(agreed, bad)["q"][4, 1] = np.nan
     inbox.receive(bad.tobytes(), KEYS)
-    with pytest.raises(ProposalRefused, match=r"rows\[1, 1\]: expected a canonical row of q, broken rules: .*value.*mass"):
+    with pytest.raises(
+        ProposalRefused, match=r"rows\[1, 1\]: expected a canonical row of q, broken rules: .*value.*mass"
+    ):
         inbox.wait()
     inbox.release()
     inbox.receive(sealed(agreed, made).tobytes(), KEYS[::-1])

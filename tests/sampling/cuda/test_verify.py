@@ -76,7 +76,9 @@ def test_verdicts_equal_numpy(backend, shape):
         assert verify_chain(torch.from_numpy(p), tensors(rows), tokens, key, backend=backend) == expected
         if trial % 3 == 0:
             expected = verify_chain_logits(logits, rows, tokens, key)
-            got = verify_chain_logits(torch.from_numpy(logits), tensors(rows), torch.tensor(tokens), key, backend=backend)
+            got = verify_chain_logits(
+                torch.from_numpy(logits), tensors(rows), torch.tensor(tokens), key, backend=backend
+            )
             assert got == expected
         seen["accepted"] += expected.accepted
         seen[expected.kind.value] += 1
@@ -133,7 +135,10 @@ def test_grids_equal_numpy(backend, kind):
         rows = np.stack([fuzzed(kind, size, rng)[0] for _ in range(2)])
         assert np.array_equal(sampler.logit_grid(torch.from_numpy(rows)).numpy(), logit_grid(rows))
         weights = np.where(np.isfinite(rows), np.exp(np.clip(rows.astype(np.float64), -30, 30)), 0)
-        for p in (weights / weights.sum(axis=1, keepdims=True), (weights / weights.sum(axis=1, keepdims=True)).astype("f4")):
+        for p in (
+            weights / weights.sum(axis=1, keepdims=True),
+            (weights / weights.sum(axis=1, keepdims=True)).astype("f4"),
+        ):
             assert np.array_equal(sampler.probability_grid(torch.from_numpy(p)).numpy(), probability_grid(p))
 
 

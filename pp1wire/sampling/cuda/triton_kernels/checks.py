@@ -50,7 +50,9 @@ def check_sparse(
     used = inside & (lanes < entries)
     value = tl.sum((inside & (exact == 0)).to(tl.int32), axis=0)
     # A used entry has a count and an id above the one before; an unused one has neither count nor id.
-    order = (used & ((counts == 0) | ((lanes > 0) & (ids <= before)))) | (inside & (used == 0) & ((ids != 0) | (bits != 0)))
+    order = (used & ((counts == 0) | ((lanes > 0) & (ids <= before)))) | (
+        inside & (used == 0) & ((ids != 0) | (bits != 0))
+    )
     bounds = used & ((ids < 0) | (ids >= vocabulary))
     mass = tl.sum(counts.to(tl.int64), axis=0)
     at = used & (ids == token)
@@ -62,7 +64,7 @@ def check_sparse(
     verdict |= tl.where(own == 0, DRAWN, 0)
     if HAS_KEYS:
         earlier = tl.sum(tl.where(used & (ids < token), counts, 0).to(tl.int64), axis=0)
-        w0, w1 = philox(keys, row // key_rows, row % key_rows, 1, 0)
+        w0, _ = philox(keys, row // key_rows, row % key_rows, 1, 0)
         ticket = (w0 >> 8).to(tl.int64)
         verdict |= tl.where((earlier > ticket) | (ticket >= earlier + own), TICKET, 0)
     tl.store(counts_out + row * columns + lanes, counts, mask=inside)
@@ -105,7 +107,7 @@ def close_dense(
     verdict |= tl.where(mass != MASS, MASS_RULE, 0)
     verdict |= tl.where((own == 0) | (token < 0) | (token >= vocabulary), DRAWN, 0)
     if HAS_KEYS:
-        w0, w1 = philox(keys, row // key_rows, row % key_rows, 1, 0)
+        w0, _ = philox(keys, row // key_rows, row % key_rows, 1, 0)
         ticket = (w0 >> 8).to(tl.int64)
         verdict |= tl.where((earlier > ticket) | (ticket >= earlier + own), TICKET, 0)
     tl.store(verdicts + row, verdict)

@@ -203,7 +203,7 @@ def draw(
     if GIVEN:
         ticket = tl.load(tickets + row)
     else:
-        w0, w1 = philox(keys, row, offset, 1, 0)
+        w0, _ = philox(keys, row, offset, 1, 0)
         ticket = (w0 >> 8).to(tl.int64)
     upto = tl.cumsum(masses, axis=0)
     block = tl.sum(((upto <= ticket) & (lanes < blocks)).to(tl.int32), axis=0)

@@ -77,7 +77,7 @@ def sparse_row(
     if (word == FINE_WORD) & (mass != MASS):
         word = tl.minimum(word, COUNTS_FAULT + mass)
     tl.store(state + row * STATE + FAULT, word)
-    w0, w1 = philox(keys, row, offset, 1, 0)
+    w0, _ = philox(keys, row, offset, 1, 0)
     ticket = (w0 >> 8).to(tl.int32)
     running = tl.cumsum(counts, axis=0)
     own = (running > ticket) & (running - counts <= ticket) & (counts > 0)

@@ -67,8 +67,9 @@ def judge(
 ):  # fmt: skip
     """How many drafted tokens are accepted, and what follows. Grid (chains,); one draw a position, all of domain 2.
 
-    `grid` is int64 [chains, DEPTH + 1, V], `faults` its rows' words and `laws` those of q's rows; `ids` and `counts` int32 [chains, DEPTH, columns], looked up by global id if
-    sparse (unused entries have count zero); `tokens` int32 [chains, DEPTH].
+    `grid` is int64 [chains, DEPTH + 1, V], `faults` its rows' words and `laws` those of q's rows; `ids` and `counts` int32
+    [chains, DEPTH, columns], looked up by global id if sparse (unused entries have count zero); `tokens` int32
+    [chains, DEPTH].
     """
     chain = tl.program_id(0).to(tl.int64)
     word = tl.full((), FINE_WORD, tl.int64)
@@ -166,7 +167,9 @@ def rest(
 
 
 @triton.jit
-def pick(weights, sums, keys, outcome, vocabulary, blocks, DEPTH: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
+def pick(
+    weights, sums, keys, outcome, vocabulary, blocks, DEPTH: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr
+):
     """The correction or bonus token: an unbiased ticket below the mass of all blocks, in id order. Grid (chains,)."""
     chain = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BLOCKS)
