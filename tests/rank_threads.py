@@ -21,7 +21,7 @@ def on_threads(ranks: int, body: Callable[[RankGroup], Any], *, store: Any = Non
     """What `body` returned, or the exception it raised, on each rank; an error if a rank does not end."""
     shared = dist.HashStore() if store is None else store
     results: list[Any] = [None] * ranks
-    options = {"timeout": 10.0, "clock": time.monotonic, "address": "127.0.0.1"} | options
+    options = {"timeout": 10.0, "address": "127.0.0.1"} | options
 
     def run(rank: int) -> None:
         try:

@@ -24,7 +24,7 @@ from pp1wire.sampling.dyadic import Counts, Row
 from pp1wire.sampling.errors import ProposalRefused, SamplingError, TargetRefused
 from pp1wire.sampling.philox import unsigned
 from pp1wire.sampling.rank_calls import Prepared, compare_calls, run_call
-from pp1wire.sampling.rank_group import RankGroup, RanksLost
+from pp1wire.sampling.rank_group import RankGroup, RanksLost, connect_store, serve_store
 from pp1wire.sampling.seeds import Key
 from pp1wire.sampling.shard_chain import ShardDraft, part_of, shard_draft, shard_target
 from pp1wire.sampling.sharding import (
@@ -46,6 +46,8 @@ __all__ = [
     "Refusal",
     "RequestRanks",
     "VocabularyRanks",
+    "connect_store",
+    "serve_store",
     "sharded_counts",
     "sharded_draft",
     "sharded_row",

@@ -2,7 +2,8 @@
 
 Exchanges run on a process group of our own (gloo; sums, maxima and merges on NCCL if asked for), so that losing it takes
 nothing else down. A decision is a register in the store, written once by whoever comes first and read by all: an exchange
-that succeeds on one rank and fails on another still leaves them with one outcome.
+that succeeds on one rank and fails on another still leaves them with one outcome. That is exact as long as the store lives,
+so it must live outside the ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pp1wire.sampling.weights import Int64
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["BACKENDS", "CONTROL_WORDS", "LOST", "RankGroup", "RanksLost", "Store"]
+__all__ = ["BACKENDS", "CONTROL_WORDS", "LOST", "RankGroup", "RanksLost", "Store", "connect_store", "serve_store"]
 
 BACKENDS: Final = ("gloo", "nccl")
 CONTROL_WORDS: Final = 8
@@ -64,15 +65,36 @@ def torch_distributed() -> tuple[ModuleType, ModuleType]:
     return torch, dist
 
 
+def serve_store(host: str, port: int) -> Store:
+    """A store for ranks, served by this process, which must be none of them: the one that starts them, say.
+
+    It lasts as long as the object. `port` must be free. Raises SamplingError if torch is missing (extra `cuda`), RanksLost
+    if it cannot listen there.
+    """
+    return _tcp_store(host, port, True, 60.0)
+
+
+def connect_store(host: str, port: int, *, timeout: float = 60.0) -> Store:
+    """The store that another process serves, waited for `timeout` seconds. Raises SamplingError, RanksLost."""
+    return _tcp_store(host, port, False, timeout)
+
+
+def _tcp_store(host: str, port: int, serve: bool, timeout: float) -> Store:
+    _, dist = torch_distributed()
+    try:
+        store: Store = dist.TCPStore(host, port, None, serve, timedelta(seconds=timeout), wait_for_workers=False)
+    except RuntimeError as error:
+        raise RanksLost(f"store: expected one at {host}:{port}: {_line(error)}") from None
+    return store
+
+
 class RankGroup:
     """One rank's membership. Every rank calls the same methods in the same order, each within `timeout` of the others.
 
     Args:
-        store: shared by the ranks, such as a torch.distributed.TCPStore. Where it lives decides what survives the loss of
-            rank 0: outside the ranks (as under torchrun) all agree in every case.
+        store: shared by the ranks, and in a process that is none of them: `connect_store`, or torchrun's.
         rank, ranks: this one's place in 0 … ranks − 1; rank 0 is the leader.
         timeout: seconds that one exchange, or one decision, may take.
-        clock: seconds on any monotonic clock, such as time.monotonic.
         join_timeout: seconds for all ranks to join.
         name, epoch: keys of the store begin with both. After a loss, join again with the next epoch.
         backend: of sums, maxima and merges: gloo, or nccl on the current CUDA device. Votes and bytes always use gloo.
@@ -90,7 +112,6 @@ class RankGroup:
         ranks: int,
         *,
         timeout: float,
-        clock: Callable[[], float],
         join_timeout: float = 60.0,
         name: str = "pp1wire",
         epoch: int = 0,
@@ -105,7 +126,6 @@ class RankGroup:
         if backend not in BACKENDS:
             raise SamplingError(f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}")
         self.rank, self.ranks, self.timeout = rank, ranks, float(timeout)
-        self._clock = clock
         self._limit = timedelta(seconds=timeout)
         self._device = self._torch.device("cuda" if backend == "nccl" else "cpu")
         own = self._dist.PrefixStore(f"{name}/{epoch}", store)
@@ -159,14 +179,14 @@ class RankGroup:
         """One outcome for all ranks, within 2 · timeout of the call.
 
         Every rank's vote (at most CONTROL_WORDS − 1 integers) goes to every rank, and `judge` says what they amount to.
-        The first outcome written is the one that holds, on whichever rank it was found; a rank that hears from not all
-        others writes LOST, and so does one that comes late. A rank that cannot reach the store returns LOST by itself.
-        After LOST the group is over, and every later call returns LOST at once.
+        The first outcome written is the one that holds, on whichever rank it was found; a rank that does not hear from all
+        others writes LOST. A rank that cannot reach the store returns LOST by itself. After LOST the group is over, and
+        every later call returns LOST at once.
         """
         self._number += 1
         if self._over:
             return LOST
-        started, outcome = self._clock(), LOST
+        outcome = LOST
         try:
             votes = self.words(self._number, *vote)
             if bool((votes[:, 0] == self._number).all()):  # else a rank has missed an agreement, and none can be told
@@ -175,9 +195,6 @@ class RankGroup:
                 self._register.forget(str(self._number - 1))
         except RanksLost:
             pass
-        # Whoever was stopped meanwhile must not decide: the others may have waited in vain and gone.
-        if self._clock() - started > self.timeout:
-            outcome = LOST
         decided = self._register.propose(str(self._number), outcome) or LOST
         if decided == LOST:
             self._over = True

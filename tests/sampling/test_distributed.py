@@ -123,20 +123,22 @@ def test_whole_rounds_are_those_of_one_process(ranks, sizes, top_k):
     values_on(ranks, body)
 
 
+def chain_of(slot):
+    """What verifies the request of one slot."""
+    draft = draft_chain(rows_of(slot, 2), 1.0, Key(slot, 1, 1, 1))
+    return partial(verify_chain_logits, rows_of(slot + 50, 3), draft.rows, draft.tokens, Key(slot, 2, 1, 1))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_requests_are_verified_by_their_owners_and_known_to_all(ranks):
-    def chain(slot):
-        draft = draft_chain(rows_of(slot, 2), 1.0, Key(slot, 1, 1, 1))
-        return partial(verify_chain_logits, rows_of(slot + 50, 3), draft.rows, draft.tokens, Key(slot, 2, 1, 1))
-
     held = [0, 1, 2, 3, 5]
-    expected = {slot: chain(slot)() for slot in held}
+    expected = {slot: chain_of(slot)() for slot in held}
     expected[2], expected[3] = Refusal.PROPOSAL, Refusal.TARGET
 
     def body(group):
         requests = RequestRanks(group, 6)
         assert [requests.owner(slot) for slot in requests.own()] == [group.rank] * len(requests.own())
-        chains = {slot: chain(slot) for slot in requests.own() if slot in held}
+        chains = {slot: chain_of(slot) for slot in requests.own() if slot in held}
         if 2 in chains:
             chains[2] = partial(
                 verify_chain, np.full((2, V), 1 / V), [(None, np.zeros(V, np.int32))], [0], Key(1, 1, 1, 1)

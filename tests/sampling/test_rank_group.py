@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import datetime
+import socket
 import threading
 import time
 
@@ -14,7 +15,7 @@ import torch.distributed as dist
 
 from pp1wire.sampling import SamplingError
 from pp1wire.sampling.collectives import Collective, Combine
-from pp1wire.sampling.rank_group import CONTROL_WORDS, LOST, RankGroup, RanksLost
+from pp1wire.sampling.rank_group import CONTROL_WORDS, LOST, RankGroup, RanksLost, connect_store, serve_store
 from tests.rank_threads import on_threads, values_on
 
 
@@ -71,15 +72,32 @@ def test_rank_agreement_decisions_do_not_pile_up_in_the_store():
     assert store.num_keys() - grown <= grown
 
 
-def test_rank_agreement_first_outcome_written_holds():
+@pytest.mark.parametrize("first", [0, 1])
+def test_rank_agreement_first_outcome_written_holds(first):
     """A rank whose exchange failed hears what the others decided, and the other way round."""
+    written = threading.Event()
 
     def body(group):
-        own = iter([str(group.rank)])
-        return group.agree((1,), lambda votes: next(own))
+        propose = group._register.propose
 
-    first, second = values_on(2, body)
-    assert first == second in ("0", "1")
+        def in_order(key, value):
+            assert group.rank == first or written.wait(10)
+            decided = propose(key, value)
+            written.set()
+            return decided
+
+        group._register.propose = in_order
+        if group.rank == 0:
+            words = group.words
+
+            def failing(*given):
+                words(*given)
+                raise RanksLost("behind the others' backs")
+
+            group.words = failing
+        return group.agree((1,), total)
+
+    assert values_on(2, body) == [LOST if first == 0 else "2"] * 2
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -115,26 +133,6 @@ def test_rank_agreement_a_rank_that_is_silent_is_lost_within_the_stated_time():
         return outcome
 
     assert values_on(2, body, timeout=timeout) == [LOST, LOST]
-
-
-def test_rank_agreement_who_comes_late_does_not_decide():
-    """A rank that was stopped between the vote and the decision may find the others gone: it decides LOST."""
-
-    def body(group):
-        if group.rank == 0:
-            readings = iter([0.0, 99.0])
-            group._clock = lambda: next(readings)
-            return group.agree((1,), total)
-        propose = group._register.propose
-
-        def later(key, value):
-            time.sleep(0.5)
-            return propose(key, value)
-
-        group._register.propose = later
-        return group.agree((1,), total)
-
-    assert values_on(2, body) == [LOST, LOST]
 
 
 def test_rank_agreement_a_rank_out_of_step_is_lost():
@@ -225,7 +223,7 @@ def test_two_groups_side_by_side_are_told_apart_by_name():
     store = dist.HashStore()
 
     def body(group):
-        with RankGroup(store, group.rank, 2, timeout=10, clock=time.monotonic, name="other") as other:
+        with RankGroup(store, group.rank, 2, timeout=10, name="other") as other:
             return group.agree((1,), total), other.agree((2,), total), group.agree((3,), total)
 
     assert values_on(2, body, store=store) == [("2", "4", "6")] * 2
@@ -234,7 +232,7 @@ def test_two_groups_side_by_side_are_told_apart_by_name():
 def test_a_rank_that_never_joins_is_reported():
     started = time.monotonic()
     with pytest.raises(RanksLost, match="rank 0: not all 2 ranks joined"):
-        RankGroup(dist.HashStore(), 0, 2, timeout=5, clock=time.monotonic, join_timeout=0.5)
+        RankGroup(dist.HashStore(), 0, 2, timeout=5, join_timeout=0.5)
     assert time.monotonic() - started < 4
 
 
@@ -250,9 +248,39 @@ def test_a_rank_that_never_joins_is_reported():
     ],
 )
 def test_refused_arguments(arguments, message):
-    given = {"rank": 0, "ranks": 2, "timeout": 1.0, "clock": time.monotonic} | arguments
+    given = {"rank": 0, "ranks": 2, "timeout": 1.0} | arguments
     with pytest.raises(SamplingError, match=message):
         RankGroup(dist.HashStore(), given.pop("rank"), given.pop("ranks"), **given)
+
+
+def test_stores_are_served_and_connected_to():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    served = serve_store("127.0.0.1", port)
+    stores = iter([served, connect_store("127.0.0.1", port)])
+
+    def run(rank, answers, store):
+        with RankGroup(store, rank, 2, timeout=10, address="127.0.0.1") as group:
+            answers[rank] = group.agree((1,), total)
+
+    answers = {}
+    threads = [threading.Thread(target=run, args=(rank, answers, next(stores))) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert answers == {0: "2", 1: "2"}
+    with pytest.raises(RanksLost, match=f"store: expected one at 127.0.0.1:{port}: "):
+        serve_store("127.0.0.1", port)
+
+
+def test_a_store_that_is_not_there_is_reported():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        with pytest.raises(RanksLost, match=f"store: expected one at 127.0.0.1:{port}: "):
+            connect_store("127.0.0.1", port, timeout=0.5)
 
 
 def test_missing_torch_names_the_extra(monkeypatch):
@@ -265,13 +293,13 @@ def test_missing_torch_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(SamplingError, match=r"not installed; install pp1wire\[cuda\]"):
-        RankGroup(None, 0, 1, timeout=1, clock=time.monotonic)
+        RankGroup(None, 0, 1, timeout=1)
 
 
 def test_torch_without_distributed_names_the_extra(monkeypatch):
     monkeypatch.setattr(dist, "is_available", lambda: False)
     with pytest.raises(SamplingError, match=r"this build of torch has none; install pp1wire\[cuda\]"):
-        RankGroup(None, 0, 1, timeout=1, clock=time.monotonic)
+        RankGroup(None, 0, 1, timeout=1)
 
 
 def test_nccl_group_is_asked_for_sums_and_gloo_for_votes(monkeypatch):
