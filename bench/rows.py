@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pp1wire.sampling import dyadic_counts
+from pp1wire.sampling import cuda, dyadic_counts
 from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_replies
 
 from . import data, peers
@@ -98,7 +98,7 @@ def import_cost(seconds: float) -> Outcome:
 
 
 def sampler(seconds: float) -> Iterator[Outcome]:
-    """The exact sampler at the deployment's vocabulary; goals against other samplers come with their peers."""
+    """The exact sampler at the deployment's vocabulary; `torch_rows` has the goals against other samplers."""
     logits = np.random.default_rng(7).normal(0.0, 3.0, data.VOCAB).astype(np.float32)
     times = race(
         {"dense": lambda: dyadic_counts(logits, 1.0), "k=32": lambda: dyadic_counts(logits, 1.0, top_k=32)},
@@ -113,3 +113,7 @@ def all_rows(seconds: float) -> Iterator[Outcome]:
     for row in (sparse_decode, sparse_encode, dense_decode, dense_encode, stream, import_cost):
         yield row(seconds)
     yield from sampler(seconds)
+    cuda.load("torch")  # the rows below need the extra, and this says so
+    from .torch_rows import torch_rows
+
+    yield from torch_rows(seconds)

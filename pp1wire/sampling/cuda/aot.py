@@ -117,8 +117,11 @@ def lint_exponential(ptx: str) -> tuple[str, ...]:
     return tuple(f"missing constant {c!r}" for c in bits if f"0d{bits[c]}" not in ptx and f"0d{negated[c]}" not in ptx)
 
 
-def compile_all(arch: int) -> list[CompiledKernel]:
-    """Compile every kernel for sm_<arch>. Raises BackendUnavailable if this Triton does not know it."""
+def compile_all(arch: int, *, resources: bool = True) -> list[CompiledKernel]:
+    """Compile every kernel for sm_<arch>; without `resources`, registers and spills are left at zero, which is quicker.
+
+    Raises BackendUnavailable if this Triton does not know the architecture.
+    """
     compiled = []
     for name, kernel, constants, types in _variants():
         names = kernel.arg_names
@@ -135,7 +138,7 @@ def compile_all(arch: int) -> list[CompiledKernel]:
         fp64, faults = lint(ptx)
         if name.startswith(("weigh", "sparse_row")) and "rows" not in name:
             faults += lint_exponential(ptx)
-        registers, spilled = _resources(ptx, arch)
+        registers, spilled = _resources(ptx, arch) if resources else (0, 0)
         compiled.append(CompiledKernel(name, arch, registers, spilled, int(built.metadata.shared), fp64, faults))
     return compiled
 
@@ -164,8 +167,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--arch", type=int, default=90, help="compute capability without the dot: 90 (H100), 121 (GB10)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--lint-only", action="store_true", help="leave registers and spills out")
     options = parser.parse_args(arguments)
-    kernels = compile_all(options.arch)
+    kernels = compile_all(options.arch, resources=not options.lint_only)
     if options.json:
         sys.stdout.write(json.dumps([asdict(kernel) for kernel in kernels]) + "\n")
     else:
