@@ -21,7 +21,7 @@ from pp1wire.sampling.errors import AllocationError, ProposalRefused, SamplingEr
 from pp1wire.sampling.grid import TOLERANCE
 from pp1wire.sampling.philox import Domain, below, below_many, unsigned
 from pp1wire.sampling.seeds import Key
-from pp1wire.sampling.support import check_k
+from pp1wire.sampling.support import Places, check_k, largest
 from pp1wire.sampling.verify import Verdict, VerdictKind, accepts, first_above, leading_run, residual
 from pp1wire.sampling.weights import GRID, Float32, Int64, check_temperature, integer_weights
 
@@ -93,7 +93,7 @@ def shard_row(shard: Shard, logits: Float32, temperature: SupportsFloat, top_k: 
     """`dyadic_counts` of a sparse row, whole on every rank: the merged keys say all that its counts depend on."""
     t, k = check_temperature(temperature), check_k(top_k)
     yield from _highest(shard, logits, SamplingError)
-    _, merged = yield from _merged(shard, logits, k)
+    _, _, merged = yield from _merged(shard, logits, k)
     merged = merged[merged != _NO_KEY][::-1]
     ids = 0xFFFFFFFF - (merged & 0xFFFFFFFF)
     order = ids.argsort()
@@ -168,7 +168,7 @@ def _highest(shard: Shard, logits: Float32, refuse: type[SamplingError]) -> Prog
     if logits.dtype != np.float32 or logits.shape != (shard.size,):
         raise SamplingError(f"logits: expected float32 of shape ({shard.size},), got {logits.dtype} {logits.shape}")
     fault = _NAN if bool(np.isnan(logits).any()) else _INFINITE if bool((logits == np.inf).any()) else _FINE
-    highest = _FINE if fault else int(_ordered(logits).max())
+    highest = _FINE if fault else int(_ordered(logits.max(keepdims=True))[0])
     fault, highest = (int(part) for part in (yield Collective(Combine.MAX, np.array([fault, highest], np.int64))))
     if fault:
         raise refuse(f"logits: {'NaN' if fault == _NAN else '+inf'} in a shard")
@@ -190,22 +190,24 @@ def _logits_of(ordered: Int64) -> Float32:
 
 def _supported(shard: Shard, logits: Float32, k: int) -> Program[Float32]:
     """The logits with everything outside the global top k masked."""
-    keys, merged = yield from _merged(shard, logits, k)
-    return np.where(keys >= merged[0], logits, np.float32(-np.inf))
+    places, keys, merged = yield from _merged(shard, logits, k)
+    chosen = places[keys >= merged[0]]
+    masked = np.full(logits.shape, -np.inf, np.float32)
+    masked[chosen] = logits[chosen]
+    return masked
 
 
-def _merged(shard: Shard, logits: Float32, k: int) -> Program[tuple[Int64, Int64]]:
-    """This shard's keys [size], and the k largest of all shards, rising; _NO_KEY where there are fewer tokens.
+def _merged(shard: Shard, logits: Float32, k: int) -> Program[tuple[Places, Int64, Int64]]:
+    """Places and keys of this shard's k largest, and the k largest keys of all, rising; _NO_KEY where there are fewer.
 
     A key holds the logit above the inverted id: keys are unique, so the top k of the shards' top k is the global one.
     """
-    ids = np.arange(shard.first, shard.first + shard.size, dtype=np.int64)
-    keys = (_ordered(logits) << 32) | (0xFFFFFFFF - ids)
+    places = largest(logits, k)
+    keys = (_ordered(logits[places]) << 32) | (0xFFFFFFFF - shard.first - places)
     best = np.full(k, _NO_KEY, np.int64)
-    kept = min(k, shard.size)
-    best[:kept] = np.sort(keys)[shard.size - kept :]
+    best[: keys.size] = keys
     merged = yield Collective(Combine.MERGE, best)
-    return keys, merged[-k:]
+    return places, keys, merged[-k:]
 
 
 def _dense_weights(logits: Float32, highest: float, temperature: float) -> Int64:
