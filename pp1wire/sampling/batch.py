@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.sampling.allocate import MASS
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.draw import Integers
 from pp1wire.sampling.errors import ProposalRefused, SamplingError
 from pp1wire.sampling.philox import Domain, below_many
@@ -36,13 +37,20 @@ def verify_batch(
     generation: Address,
     round_: Address,
     position: Address,
+    backend: str = "numpy",
 ) -> BatchVerdict:
     """Verify n chains of one depth, dense.
 
     `grid` is int64 [n, depth + 1, V] (`probability_grid` or `logit_grid`), `counts` integers [n, depth, V], `tokens`
     integers [n, depth]; the four parts of the key are scalars or arrays [n]. Raises ProposalRefused if any chain is to
-    be refused, SamplingError for shapes that do not fit and positions beyond 2^32.
+    be refused, SamplingError for shapes that do not fit and positions beyond 2^32. With another
+    backend, grid, counts and tokens are tensors, and so are the verdict's parts.
     """
+    if backend != "numpy":
+        verdict: BatchVerdict = device_sampler(backend).verify_batch(
+            grid, counts, tokens, seed, generation, round_, position
+        )
+        return verdict
     n, depth = _shape(grid, counts, tokens)
     totals = grid.sum(axis=2)
     places = tokens[..., None]

@@ -162,13 +162,17 @@ def verify_grid(grid: Int64, q_rows: Sequence[QRow], tokens: Sequence[int] | Int
     return ChainDetails(Verdict(accepted, token, kind), target, draft, totals, draws, passed)
 
 
-def target_only_token(p_row: npt.NDArray[Any], key: Key) -> int:
+def target_only_token(p_row: npt.NDArray[Any], key: Key, backend: str = "numpy") -> int:
     """A token of the target alone, from probabilities [V], at `key.position` in domain 5. Raises TargetRefused."""
+    if backend != "numpy":
+        return int(device_sampler(backend).target_only_token(p_row, key))
     return _draw(probability_grid(_axes(p_row, 1, "p")), key, 0, Domain.TARGET_ONLY)
 
 
-def target_only_token_logits(logits: npt.NDArray[Any], key: Key) -> int:
+def target_only_token_logits(logits: npt.NDArray[Any], key: Key, backend: str = "numpy") -> int:
     """`target_only_token` for target logits float32 [V], after the unchanged processors. Raises TargetRefused."""
+    if backend != "numpy":
+        return int(device_sampler(backend).target_only_token_logits(logits, key))
     return _draw(logit_grid(_axes(logits, 1, "logits")), key, 0, Domain.TARGET_ONLY)
 
 

@@ -11,12 +11,15 @@ from pp1wire.sampling.cuda.plan import StepRows, WireRows
 from pp1wire.sampling.cuda.rules import Rule
 from pp1wire.sampling.cuda.state import CODE_SHIFT, FINE, Fault, Outcome
 from pp1wire.sampling.environment import require_subnormals
+from pp1wire.sampling.errors import FlushToZeroError
 from pp1wire.sampling.grid import TOLERANCE
 from pp1wire.sampling.philox import Domain
 from pp1wire.sampling.weights import GRID, GRID_BITS
 
 __all__ = ["TorchBackend", "sum_bits"]
 
+_GRAIN = 32_768  # torch gives a thread at least this many elements
+_TWO = torch.tensor(2.0, dtype=torch.float64)
 _INVERSE = 2.0**-MASS_BITS
 _ONE_BITS = 0x3F800000
 
@@ -33,10 +36,24 @@ class TorchBackend:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self._tiny = torch.empty(0, dtype=torch.float64)
 
     def probe(self) -> None:
-        """Raise FlushToZeroError if this thread, or the device, flushes subnormal numbers."""
+        """Raise FlushToZeroError if this thread, or one of torch's pool on the CPU, flushes subnormal numbers."""
         require_subnormals(self.name)
+        threads = torch.get_num_threads()
+        if self.device.type != "cpu" or threads == 1:
+            return
+        # A pool thread keeps the flag that its creator had, whatever happened to the flag since. Large enough for torch to
+        # give every thread a part; judged as bits, since a comparison of floats would itself flush.
+        if self._tiny.numel() != threads * _GRAIN:
+            self._tiny = torch.full((threads * _GRAIN,), 5e-324, dtype=torch.float64)
+        doubled = torch.mul(self._tiny, _TWO).view(torch.int64)
+        if int(doubled.count_nonzero()) != doubled.numel():
+            raise FlushToZeroError(
+                f"{self.name}: a thread of torch's pool flushes subnormal numbers to zero, so counts would differ between "
+                "machines; expected flush-to-zero off before torch's first parallel operation"
+            )
 
     def step(
         self,

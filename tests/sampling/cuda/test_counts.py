@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from pp1wire.sampling import (
     proposal_tickets,
     sample,
 )
+from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.cuda.state import FINE
 
 from .util import KEY, KINDS, SIZES, assert_row_is, fuzzed, step, supports
@@ -156,6 +159,26 @@ def test_refused_rows_with_the_same_error(backend, row, temperature, top_k):
 
 
 @pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("top_k", [None, 5, 200])
+def test_rows_at_once_equal_one_at_a_time(backend, top_k):
+    rows = np.stack([fuzzed(kind, 65, np.random.default_rng(9))[0] for kind in ("plain", "masked", "one-hot")])
+    temperatures = (0.5, 1.0, 2.0)
+    ids, counts = device_sampler(backend).count_rows(torch.from_numpy(rows), temperatures, top_k)
+    for i, row in enumerate(rows):
+        want_ids, want_counts = dyadic_counts(row, temperatures[i], top_k)
+        places = counts[i].nonzero()[:, 0]
+        got_ids = places if ids is None else ids[i][places]
+        assert got_ids.tolist() == want_ids.tolist()
+        assert counts[i][places].tolist() == want_counts.tolist()
+        assert top_k is None or places.tolist() == list(range(want_ids.size))
+    rows[1, 3] = math.nan
+    with pytest.raises(SamplingError, match=r"^logits\[1\]: NaN at id 3$"):
+        device_sampler(backend).count_rows(torch.from_numpy(rows), temperatures, top_k)
+    with pytest.raises(SamplingError, match=r"expected \[n, V\] and n temperatures, got \(3, 65\) and 2"):
+        device_sampler(backend).count_rows(torch.from_numpy(rows), (1.0, 1.0), top_k)
+
+
+@pytest.mark.parametrize("backend", BOTH)
 def test_refused_dtypes_and_things_that_are_no_tensors(backend):
     with pytest.raises(SamplingError, match=r"expected float32 \(or float16, bfloat16\), got float64"):
         dyadic_counts(torch.zeros(3, dtype=torch.float64), 1.0, backend=backend)
@@ -187,6 +210,40 @@ def test_flush_to_zero_really_set_is_refused(backend):
         torch.set_flush_denormal(False)
     environment.require_subnormals()
     assert dyadic_counts(row, 1e-39, backend=backend)[1].tolist() == dyadic_counts(row.numpy(), 1e-39)[1].tolist()
+
+
+POOL = """
+import numpy as np, torch
+from pp1wire.sampling import FlushToZeroError, dyadic_counts, environment
+torch.set_num_threads(2)
+torch.set_flush_denormal(True)
+torch.zeros(1 << 20) + 1
+torch.set_flush_denormal(False)
+environment.require_subnormals()
+tiny = torch.full((1 << 17,), 5e-324, dtype=torch.float64)
+print("pool flushes:", int((tiny * 2).view(torch.int64).count_nonzero()) < tiny.numel())
+try:
+    dyadic_counts(torch.zeros(100_000), 1.0, backend="torch")
+except FlushToZeroError as error:
+    print(error)
+torch.set_num_threads(1)
+print(dyadic_counts(torch.zeros(2), 1.0, backend="torch")[1].tolist())
+"""
+
+
+def test_flush_to_zero_that_only_torchs_pool_kept_is_refused():
+    """The calling thread is healthy again, but half of every large tensor would be computed by a thread that flushes."""
+    child = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, timeout=100, check=True)
+    seen, refusal, counts = child.stdout.splitlines()
+    assert seen == "pool flushes: True"
+    assert refusal.startswith("torch: a thread of torch's pool flushes subnormal numbers to zero")
+    assert counts == "[8388608, 8388608]"
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_a_vocabulary_of_262144_needs_six_passes(backend):
+    row = np.random.default_rng(1).integers(0, 3, 262_144).astype(np.float32) * np.float32(2.0**-20)
+    assert_row_is(step(backend, row, [1.0]), 0, row, 1.0, None)
 
 
 @pytest.mark.parametrize("backend", BOTH)

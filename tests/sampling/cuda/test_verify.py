@@ -23,6 +23,9 @@ from pp1wire.sampling import (
     logit_grid,
     probability_grid,
     sample,
+    target_only_token,
+    target_only_token_logits,
+    verify_batch,
     verify_chain,
     verify_chain_logits,
     words_many,
@@ -111,6 +114,37 @@ def test_a_batch_of_chains_equals_one_at_a_time(backend, sparse):
         assert outcome[i, Outcome.ACCEPTED] == verdict.accepted
         assert outcome[i, Outcome.TOKEN] == verdict.token
         assert bool(outcome[i, Outcome.BONUS]) == (verdict.kind is VerdictKind.BONUS)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_verify_batch_and_target_only_tokens_equal_numpy(backend):
+    rng = np.random.default_rng(12)
+    n, depth, vocabulary = 3, 2, 100
+    chains = [proposal(rng, vocabulary, depth, 0.6, None, True) for _ in range(n)]
+    grid = np.stack([probability_grid(chain[1]) for chain in chains])
+    counts = np.stack([np.stack([row[1] for row in chain[2]]) for chain in chains])
+    tokens = np.array([chain[3] for chain in chains])
+    seeds = np.array([chain[4].seed for chain in chains], np.uint64)
+    tensors_ = [torch.from_numpy(x) for x in (grid, counts, tokens)]
+    expected = verify_batch(grid, counts, tokens, seeds, 3, 4, np.array([5, 6, 7]))
+    got = verify_batch(*tensors_, seeds, 3, 4, np.array([5, 6, 7]), backend=backend)
+    for name in ("accepted", "tokens", "bonus"):
+        assert getattr(got, name).tolist() == getattr(expected, name).tolist()
+    for change in ((0, [1, 2, 3]), (1, counts * 2), (2, tokens + vocabulary), (2, tokens[0])):
+        bad, bad_tensors = [grid, counts, tokens], list(tensors_)
+        bad[change[0]] = grid[:, :2] if change[0] == 0 else change[1]
+        bad_tensors[change[0]] = torch.from_numpy(np.ascontiguousarray(bad[change[0]]))
+        with pytest.raises(SamplingError) as wanted:
+            verify_batch(*bad, seeds, 3, 4, 5)
+        with pytest.raises(SamplingError) as actual:
+            verify_batch(*bad_tensors, seeds, 3, 4, 5, backend=backend)
+        assert str(actual.value) == str(wanted.value)
+    for logits, p, _, _, key in chains:
+        assert target_only_token(torch.from_numpy(p[0]), key, backend=backend) == target_only_token(p[0], key)
+        row = torch.from_numpy(logits[0])
+        assert target_only_token_logits(row, key, backend=backend) == target_only_token_logits(logits[0], key)
+    with pytest.raises(SamplingError, match=r"p: expected 1 axes"):
+        target_only_token(torch.from_numpy(chains[0][1]), chains[0][4], backend=backend)
 
 
 @pytest.mark.parametrize("backend", BOTH)
