@@ -30,7 +30,7 @@ from pp1wire.sampling.errors import BackendUnavailable
 
 __all__ = ["CompiledKernel", "compile_all", "lint"]
 
-_BLOCK, _BLOCKS, _PASSES, _BITS = 2048, 64, 5, 43
+_BLOCK, _BLOCKS, _BITS = 2048, 64, 43
 _ALLOWED = {"mul.rn.f64", "add.rn.f64", "sub.rn.f64", "div.rn.f64"}
 _MOVES = re.compile(r"^(ld|st|mov|cvt|selp|setp|shfl|bar)\b")
 _FP64 = re.compile(r"^\s*(?:@!?%p\d+\s+)?([a-z][\w.:]*)\b", re.MULTILINE)
@@ -71,10 +71,10 @@ def _variants() -> list[tuple[str, Any, dict[str, Any], dict[str, str]]]:
         ("scan", dense.scan, {"HAS_BIAS": True, "HAS_KEYS": False, **block}, {}),
         ("scan (keys)", dense.scan, {"HAS_BIAS": True, "HAS_KEYS": True, **block}, {}),
         ("weigh", dense.weigh, block, {}),
-        ("divide", dense.divide, {"SHIFT": 44, "PASSES": _PASSES, **block}, {}),
-        ("digit", dense.digit, {"SHIFT": 33, "STEP": 1, "PASSES": _PASSES, **block}, {}),
-        ("choose (first)", dense.choose, {"STEP": 0, "PASSES": _PASSES}, {}),
-        ("choose", dense.choose, {"STEP": 1, "PASSES": _PASSES}, {}),
+        ("divide", dense.divide, block, {}),
+        ("digit", dense.digit, block, {}),
+        ("choose (first)", dense.choose, {"FIRST": True}, {}),
+        ("choose", dense.choose, {"FIRST": False}, {}),
         ("ties", dense.ties, block, {}),
         ("finish", dense.finish, {"HAS_Q": True, "BLOCKS": _BLOCKS, **block}, {}),
         ("draw", dense.draw, {"GIVEN": False, **row}, {}),

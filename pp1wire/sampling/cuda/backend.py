@@ -57,8 +57,10 @@ class DeviceBackend(Protocol):
         """Counts and verdicts of received rows."""
 
 
-def make_backend(name: str, device: torch.device, block: int | None = None) -> DeviceBackend:
+def make_backend(name: str, device: torch.device, block: int | None = None, *, keep: bool = False) -> DeviceBackend:
     """A backend for tensors on `device`; `block` overrides how many ids a Triton program takes.
+
+    With `keep` the scratch memory of a shape is made once, for one user at a time.
 
     Raises SamplingError for another name, BackendUnavailable if triton or the device is missing, FlushToZeroError if the
     device flushes subnormal numbers.
@@ -77,7 +79,7 @@ def make_backend(name: str, device: torch.device, block: int | None = None) -> D
         raise BackendUnavailable(
             f"backend 'triton': needs the package triton, which is not installed ({error}); install pp1wire[cuda]"
         ) from None
-    return TritonBackend(device, block)
+    return TritonBackend(device, block, keep=keep)
 
 
 def _probe_device(name: str, device: torch.device) -> None:

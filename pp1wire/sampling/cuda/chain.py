@@ -119,7 +119,7 @@ class ChainSampler:
     ) -> None:
         """Raises BackendUnavailable without the package or device, SamplingError for a plan the backend cannot run."""
         self.plan, self._bias = plan, bias
-        self.backend = make_backend(backend, torch.device(device), block)
+        self.backend = make_backend(backend, torch.device(device), block, keep=True)
         # The device with its index, as every tensor on it reports it.
         self.device = torch.empty(0, device=device).device
         n, depth, columns = plan.requests, plan.depth, plan.columns

@@ -1,7 +1,7 @@
 """The Triton backend: the kernels on an NVIDIA GPU, or interpreted on the CPU by tests.
 
-Scratch memory belongs to a shape and is allocated at its first use, so the second step of a shape allocates nothing of its own
-(torch.topk and sort take theirs from torch's pool, also inside a graph).
+Scratch memory is made for each step, so that threads and streams may share a backend. One that is told to keep it (a chain's own)
+makes it at the first step of a shape, and no later step allocates any; torch.topk and sort take theirs from torch's pool.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class TritonBackend:
 
     name = "triton"
 
-    def __init__(self, device: torch.device, block: int | None = None) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, block: int | None = None, *, keep: bool = False) -> None:
+        self.device, self._keep = device, keep
         self.interpreted = isinstance(dense.scan, InterpretedFunction)
         if not self.interpreted and device.type != "cuda":
             raise BackendUnavailable(
@@ -100,13 +100,14 @@ class TritonBackend:
             whole = (0, vocabulary) if sparse_rows else (n, vocabulary)
 
             def new(shape: tuple[int, ...], dtype: torch.dtype = torch.int64) -> Tensor:
-                return torch.zeros(shape, dtype=dtype, device=self.device)
+                return torch.empty(shape, dtype=dtype, device=self.device)
 
             found = _Scratch(
                 new(whole, torch.float32), new(whole), new((n, vocabulary) if sparse_rows else (0, vocabulary)),
                 new((n, passes, _BINS), torch.int32), new((n, blocks)), new((n, blocks)), new((n, int(State.WIDTH))),
             )  # fmt: skip
-            self._scratch[n, vocabulary, sparse_rows] = found
+            if self._keep:
+                self._scratch[n, vocabulary, sparse_rows] = found
         return found
 
     def step(
@@ -149,16 +150,15 @@ class TritonBackend:
         self._launch(dense.weigh, every, memory.rows, temperature, weights, state, vocabulary, BLOCK=block)
         shift = (passes - 1) * _RADIX_BITS
         self._launch(
-            dense.divide, every, weights, counts, stride, histogram, state, vocabulary,
-            SHIFT=shift, PASSES=passes, BLOCK=block,
-        )  # fmt: skip
+            dense.divide, every, weights, counts, stride, histogram, state, vocabulary, shift, passes, BLOCK=block
+        )
         for step in range(passes):
             if step:
+                below = shift - step * _RADIX_BITS
                 self._launch(
-                    dense.digit, every, weights, histogram, state, vocabulary,
-                    SHIFT=shift - step * _RADIX_BITS, STEP=step, PASSES=passes, BLOCK=block,
-                )  # fmt: skip
-            self._launch(dense.choose, one, histogram, state, STEP=step, PASSES=passes)
+                    dense.digit, every, weights, histogram, state, vocabulary, below, step, passes, BLOCK=block
+                )
+            self._launch(dense.choose, one, histogram, state, step, passes, FIRST=step == 0)
         self._launch(dense.ties, every, weights, memory.tied, state, vocabulary, blocks, BLOCK=block)
         wire = out.wire
         q = counts if wire is None else wire.q

@@ -87,3 +87,17 @@ def test_lint_finds_what_it_is_for():
     ):
         assert fault in aot.lint(PTX + "    " + bad + "\n")[1]
     assert len(aot.lint_exponential("")) == len(COEFFICIENTS) - 3 + 2
+
+
+def test_command_prints_a_table_and_fails_on_a_broken_rule(monkeypatch, capsys):
+    good = aot.CompiledKernel("weigh", 90, 78, 0, 32, {"mul.rn.f64": 17}, ())
+    bad = aot.CompiledKernel("draw", 90, 96, 8, 32, {}, ("flushed: add.ftz.f32",))
+    for kernels, status in (([good], 0), ([good, bad], 1)):
+        monkeypatch.setattr(aot, "compile_all", lambda arch, resources, kernels=kernels: kernels)
+        assert aot.main([]) == status
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "draw" in last
+    assert "8 B spilled" in last
+    assert last.endswith("flushed: add.ftz.f32")
+    assert aot.main(["--json"]) == 1
+    assert [kernel["name"] for kernel in json.loads(capsys.readouterr().out)] == ["weigh", "draw"]

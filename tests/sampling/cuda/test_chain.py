@@ -11,6 +11,7 @@ import torch
 from pp1wire.sampling import BackendUnavailable, Key, SamplingError, draft_chain
 from pp1wire.sampling import LowRankBias as NumpyLowRankBias
 from pp1wire.sampling.cuda import BiasTable, ChainPlan, ChainSampler, LowRankBias, RowLayout
+from pp1wire.sampling.cuda.backend import make_backend
 
 from .wire_rows import agreement, fields, frames, layout
 
@@ -93,6 +94,19 @@ def test_buffers_are_used_again_and_leave_nothing_behind(backend):
     assert rows["ids"].tolist() == [[7] + [0] * 7] * 6
     assert rows["q"].tolist() == [[1.0] + [0.0] * 7] * 6
     assert rows["token"].tolist() == [7] * 6
+
+
+def test_a_chains_scratch_is_made_once_and_a_shared_backend_keeps_none():
+    made = sampler("triton", 8, biased=False)
+    for _ in range(2):
+        made.run()
+        (scratch,) = made.backend._scratch.values()
+        assert scratch.keys.shape == (2, V)
+    shared = make_backend("triton", torch.device("cpu"))
+    shared.step(made.logits[:, 0], None, made.temperature, made.keys, 0, made._out(0))
+    assert not shared._scratch
+    with pytest.raises(SamplingError, match="rows of contiguous tokens"):
+        shared.step(made.logits[:, 0].T, None, made.temperature, made.keys, 0, made._out(0))
 
 
 @pytest.mark.parametrize("backend", BOTH)

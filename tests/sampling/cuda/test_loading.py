@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +15,8 @@ import triton
 from pp1wire.sampling import BackendUnavailable, SamplingError, cuda
 from pp1wire.sampling.backends import device_sampler
 from pp1wire.sampling.cuda.backend import make_backend
+
+SOURCES = sorted(Path(cuda.__file__).parent.rglob("*.py"))
 
 
 def run(code, **variables):
@@ -85,6 +89,18 @@ def test_missing_device_is_named():
         return
     with pytest.raises(BackendUnavailable, match="backend 'torch': device cuda was asked for"):
         make_backend("torch", torch.device("cuda"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_assert_guards_anything_and_no_environment_is_read(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert not names & {"os", "time", "socket", "random", "pickle"}
+
+
+def test_philox_is_written_once_for_torch_and_taken_from_triton():
+    assert [path.name for path in SOURCES if "0xD2511F53" in path.read_text(encoding="utf-8")] == ["torch_math.py"]
 
 
 def test_unknown_names_are_refused():

@@ -83,8 +83,7 @@ def weigh(rows, temperature, weights, state, vocabulary, BLOCK: tl.constexpr):
 
 @triton.jit
 def divide(
-    weights, counts, counts_stride, histogram, state, vocabulary,
-    SHIFT: tl.constexpr, PASSES: tl.constexpr, BLOCK: tl.constexpr,
+    weights, counts, counts_stride, histogram, state, vocabulary, shift, passes, BLOCK: tl.constexpr
 ):  # fmt: skip
     """Floors into `counts`, remainders over `weights`, and the histogram of the remainders' highest 11 bits."""
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -99,14 +98,13 @@ def divide(
     tl.store(weights + row * vocabulary + ids, rest, mask=inside)
     tl.atomic_add(state + row * STATE + FLOORS, tl.sum(floors, axis=0))
     tl.atomic_add(state + row * STATE + POSITIVE, tl.sum((rest > 0).to(tl.int64), axis=0))
-    bins = tl.histogram((rest >> SHIFT).to(tl.int32), BINS, mask=inside)
-    tl.atomic_add(histogram + row * PASSES * BINS + tl.arange(0, BINS), bins, mask=bins > 0)
+    bins = tl.histogram((rest >> shift).to(tl.int32), BINS, mask=inside)
+    tl.atomic_add(histogram + row * passes * BINS + tl.arange(0, BINS), bins, mask=bins > 0)
 
 
 @triton.jit
 def digit(
-    weights, histogram, state, vocabulary,
-    SHIFT: tl.constexpr, STEP: tl.constexpr, PASSES: tl.constexpr, BLOCK: tl.constexpr,
+    weights, histogram, state, vocabulary, shift, step, passes, BLOCK: tl.constexpr
 ):  # fmt: skip
     """The histogram of the next 11 bits, among the remainders whose higher bits are those of the threshold."""
     row, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -114,18 +112,18 @@ def digit(
     inside = ids < vocabulary
     rest = tl.load(weights + row * vocabulary + ids, mask=inside, other=0)
     prefix = tl.load(state + row * STATE + PREFIX)
-    among = inside & ((rest >> (SHIFT + RADIX_BITS)) == prefix)
-    bins = tl.histogram(((rest >> SHIFT) & (BINS - 1)).to(tl.int32), BINS, mask=among)
-    tl.atomic_add(histogram + (row * PASSES + STEP) * BINS + tl.arange(0, BINS), bins, mask=bins > 0)
+    among = inside & ((rest >> (shift + RADIX_BITS)) == prefix)
+    bins = tl.histogram(((rest >> shift) & (BINS - 1)).to(tl.int32), BINS, mask=among)
+    tl.atomic_add(histogram + (row * passes + step) * BINS + tl.arange(0, BINS), bins, mask=bins > 0)
 
 
 @triton.jit
-def choose(histogram, state, STEP: tl.constexpr, PASSES: tl.constexpr):
+def choose(histogram, state, step, passes, FIRST: tl.constexpr):
     """One more digit of the threshold, and the quota of remainders that share it. Grid (rows,)."""
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, BINS)
-    bins = tl.load(histogram + (row * PASSES + STEP) * BINS + lanes).to(tl.int64)
-    if STEP == 0:
+    bins = tl.load(histogram + (row * passes + step) * BINS + lanes).to(tl.int64)
+    if FIRST:
         floors = tl.load(state + row * STATE + FLOORS)
         positive = tl.load(state + row * STATE + POSITIVE)
         quota = MASS - floors
