@@ -45,7 +45,7 @@ class Sizes:
 
 
 LARGE = Sizes(129_280, 5, (1, 17, 300, 2049, 16_384, 129_280), 3, 49_152, 30)
-SMALL = Sizes(300, 2, (17, 300), 1, 2_000, 1)
+SMALL = Sizes(300, 2, (65,), 1, 2_000, 1)
 
 
 def layout(entries: int, sparse: bool) -> RowLayout:
