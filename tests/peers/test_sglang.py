@@ -55,3 +55,12 @@ def test_whole_vocabulary_dense_and_sparse(dtype, reject_sampling):
     drawn = [make_chain(seed, 129_280, 2, support, edges=edges) for seed in (1, 2, 3) for support in (None, 32)]
     agree(reject_sampling, [chain for chain in drawn if edges or settled(chain)], evidence, dtype)
     evidence.require(chains=5, sparse=2, dense=2, acceptances=2, rejections=1, bonuses=1)
+
+
+def test_fp32_decides_otherwise_at_a_coin_within_its_rounding(reject_sampling):
+    """Why the test above leaves such chains out, and that it can see a difference."""
+    chain = make_chain(1, 129_280, 2, 32)
+    assert not settled(chain)
+    assert our_verdict(chain).accepted == 0
+    assert sglang_tokens(reject_sampling, [chain]) == [expected_tokens(chain, our_verdict(chain))] == [[53413]]
+    assert sglang_tokens(reject_sampling, [chain], torch.float32) == [[53441]]
