@@ -22,6 +22,7 @@ __all__ = [
     "highest_logit",
     "philox",
     "scan_faults",
+    "spans",
     "support_keys",
     "tickets",
 ]
@@ -30,24 +31,30 @@ _RADIX_BITS = 11
 _BINS = 1 << _RADIX_BITS
 _LOW32 = 0xFFFFFFFF
 _LOW52 = (1 << 52) - 1
+_NO_ID = (1 << 31) - 1
+_PART = 32_768
 _SIGN = -(1 << 63)
 _LARGEST = (1 << 63) - 1
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
+def spans(rows: Tensor) -> list[slice]:
+    """The columns of rows [n, V] in parts: on the CPU parts that stay in a core's cache, elsewhere one part."""
+    width = rows.shape[1]
+    part = _PART if rows.device.type == "cpu" else width
+    return [slice(start, min(start + part, width)) for start in range(0, width, part)]
+
+
 def scan_faults(rows: Tensor) -> Tensor:
     """Fault words int64 [n] of FP32 rows [n, V]: NaN, +inf, no finite logit."""
-    ids = torch.arange(rows.shape[1], device=rows.device)
-    nan, infinite = rows.isnan(), rows == torch.inf
-    # The first id of each, found without a value leaving the device; argmax of a mask is its first one.
-    code = torch.where(
-        nan.any(1),
-        (int(Fault.NAN) << CODE_SHIFT) + torch.where(nan, ids, _LARGEST).amin(1),
-        (int(Fault.INFINITE) << CODE_SHIFT) + torch.where(infinite, ids, _LARGEST).amin(1),
-    )
-    masked = torch.where((rows == -torch.inf).all(1), int(Fault.MASKED) << CODE_SHIFT, FINE)
-    return torch.where(nan.any(1) | infinite.any(1), code, masked)
+    ids = torch.arange(rows.shape[1], dtype=torch.int32, device=rows.device)
+    # The first id of each, found without a value leaving the device.
+    nan = torch.where(rows.isnan(), ids, _NO_ID).amin(1).long()
+    infinite = torch.where(rows == torch.inf, ids, _NO_ID).amin(1).long()
+    masked = torch.where(rows.amax(1) == -torch.inf, int(Fault.MASKED) << CODE_SHIFT, FINE)
+    word = torch.where(infinite < _NO_ID, (int(Fault.INFINITE) << CODE_SHIFT) + infinite, masked)
+    return torch.where(nan < _NO_ID, (int(Fault.NAN) << CODE_SHIFT) + nan, word)
 
 
 def highest_logit(rows: Tensor, faults: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,6 +66,13 @@ def highest_logit(rows: Tensor, faults: Tensor) -> tuple[Tensor, Tensor]:
 
 def grid_exp(rows: Tensor, highest: Tensor, temperature: Tensor) -> Tensor:
     """u = rint(exp((x − highest) / T) · 2^38): int64 of the shape of `rows`; `highest` and T are FP64 [n, 1]."""
+    weights = torch.empty(rows.shape, dtype=torch.int64, device=rows.device)
+    for part in spans(rows):
+        weights[:, part] = _grid_exp(rows[:, part], highest, temperature)
+    return weights
+
+
+def _grid_exp(rows: Tensor, highest: Tensor, temperature: Tensor) -> Tensor:
     d = rows.double().sub_(highest).div_(temperature).clamp_(min=LOWEST)
     t = (d * LOG2_E).add_(SHIFTER)
     k = t.view(torch.int64).clone()
@@ -81,27 +95,32 @@ def allocate(weights: Tensor, faults: Tensor, bits: int) -> tuple[Tensor, Tensor
     Faulty rows get no counts. The weights are overwritten.
     """
     total = weights.sum(1, keepdim=True).clamp_(min=1)
-    shifted = weights.bitwise_left_shift_(MASS_BITS)
-    floors = torch.div(shifted, total, rounding_mode="trunc")
-    rest = shifted.sub_(floors * total)
-    given = floors.sum(1, keepdim=True)
+    counts = torch.empty(weights.shape, dtype=torch.int32, device=weights.device)
+    given = torch.zeros_like(total)
+    for part in spans(weights):
+        shifted = weights[:, part].bitwise_left_shift_(MASS_BITS)
+        floors = torch.div(shifted, total, rounding_mode="trunc")
+        counts[:, part] = floors
+        given += floors.sum(1, keepdim=True)
+        shifted.sub_(floors.mul_(total))
+    rest = weights
     remaining = MASS - given
     positive = torch.count_nonzero(rest, 1)[:, None]
     threshold, quota = _threshold(rest, remaining, bits)
-    equal = rest == threshold
-    first = equal.cumsum(1) <= quota
-    first &= equal
-    first |= rest > threshold
-    first &= (remaining > 0) & (faults == FINE)[:, None]
-    counts = floors.to(torch.int32)
-    counts += first
+    more = (remaining > 0) & (faults == FINE)[:, None]
+    for part in spans(weights):
+        equal = rest[:, part] == threshold
+        order = equal.cumsum(1)
+        first = equal.logical_and_(order <= quota).logical_or_(rest[:, part] > threshold).logical_and_(more)
+        counts[:, part] += first
+        quota = quota - order[:, -1:]
     mass = counts.sum(1, dtype=torch.int64)
     given, remaining, positive = given[:, 0], remaining[:, 0], positive[:, 0]
     word = torch.where(mass == MASS, FINE, (int(Fault.COUNTS) << CODE_SHIFT) + mass)
     short = (remaining > 0) & (remaining >= positive)
     word = torch.where(short, (int(Fault.REMAINDERS) << CODE_SHIFT) + ((remaining << 25) | positive), word)
     word = torch.where((remaining < 0) | (remaining >= MASS), (int(Fault.FLOORS) << CODE_SHIFT) + given, word)
-    return counts, torch.minimum(faults, torch.where(faults == FINE, word, faults))
+    return counts, torch.where(faults == FINE, word, faults)
 
 
 def _threshold(rest: Tensor, remaining: Tensor, bits: int) -> tuple[Tensor, Tensor]:
@@ -113,12 +132,14 @@ def _threshold(rest: Tensor, remaining: Tensor, bits: int) -> tuple[Tensor, Tens
     one = torch.ones((), dtype=torch.int64, device=rest.device).expand(rest.shape)
     top = (bits - 1) // _RADIX_BITS * _RADIX_BITS
     for shift in range(top, -1, -_RADIX_BITS):
-        digits = rest >> shift
-        if shift < top:
-            high = digits >> _RADIX_BITS
-            digits.bitwise_and_(_BINS - 1).masked_fill_(high != prefix, _BINS)
         bins = torch.zeros((rest.shape[0], _BINS + 1), dtype=torch.int64, device=rest.device)
-        bins.scatter_add_(1, digits, one)
+        for part in spans(rest):
+            digits = rest[:, part] >> shift
+            if shift < top:
+                # Of those with the threshold's higher bits, the next digit; all others fall outside one way or the other.
+                digits = digits.sub_(prefix << _RADIX_BITS)
+                digits.masked_fill_((digits < 0).logical_or_(digits > _BINS), _BINS)
+            bins.scatter_add_(1, digits, one[:, part])
         bins = bins[:, :_BINS]
         above = bins.sum(1, keepdim=True) - bins.cumsum(1)
         edge = (above >= quota).sum(1, keepdim=True).clamp_(max=_BINS - 1)
