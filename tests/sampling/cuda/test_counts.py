@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pp1wire.sampling import (
     FlushToZeroError,
+    Key,
     SamplingError,
     counts_from_weights,
     dyadic_counts,
@@ -23,8 +24,12 @@ from pp1wire.sampling import (
     proposal_tickets,
     sample,
 )
+from pp1wire.sampling.allocate import allocate
 from pp1wire.sampling.backends import device_sampler
-from pp1wire.sampling.cuda.state import FINE
+from pp1wire.sampling.cuda import torch_math
+from pp1wire.sampling.cuda.state import FINE, State
+from pp1wire.sampling.cuda.triton_backend import TritonBackend
+from pp1wire.sampling.cuda.triton_kernels import dense
 
 from .util import KEY, KINDS, SIZES, assert_row_is, fuzzed, step, supports
 
@@ -288,3 +293,50 @@ def test_ticket_ends_hit_the_first_and_last_positive_id(backend):
                    torch.tensor(bad_counts, dtype=torch.float64 if isinstance(bad_counts[0], float) else None),
                    ticket, backend=backend)  # fmt: skip
         assert str(actual.value) == str(expected.value)
+
+
+def small_weights(rng, size):
+    """Weights whose remainders fill their lowest digits evenly, so that every bin of the late passes is in use."""
+    return rng.integers(0, 1 << int(rng.integers(1, 23)), size) + (np.arange(size) == 0)
+
+
+def test_largest_remainders_of_torch_equal_numpy_down_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        weights = small_weights(rng, int(rng.integers(1, 4000)))
+        got, word = torch_math.allocate(torch.from_numpy(weights[None].copy()), torch.full((1,), FINE), 55)
+        assert int(word[0]) == FINE
+        assert np.array_equal(got[0].numpy(), allocate(weights))
+
+
+def test_largest_remainders_of_triton_equal_numpy_down_to_the_last_bit(monkeypatch):
+    """The weights are planted where the kernel of the exponential would write them."""
+    rng = np.random.default_rng(1)
+    launch = TritonBackend._launch
+    for _ in range(6):
+        weights = small_weights(rng, 3000)
+
+        def plant(self, kernel, grid, *arguments, weights=weights, **constants):
+            launch(self, kernel, grid, *arguments, **constants)
+            if kernel is dense.weigh:
+                arguments[2].copy_(torch.from_numpy(weights[None]))
+                arguments[3][0, State.TOTAL] = int(weights.sum())
+
+        monkeypatch.setattr(TritonBackend, "_launch", plant)
+        out = step("triton", np.zeros(3000, np.float32), [1.0], block=1024)
+        assert np.array_equal(out.counts[0].numpy(), allocate(weights.copy()))
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("top_k", [None, 500])
+def test_ticket_on_the_edge_between_two_tokens_is_the_second_ones(backend, top_k):
+    """Positions are searched for tickets that are the first or the last of a token."""
+    row = np.zeros(500, np.float32)
+    ids, counts = dyadic_counts(row, 1.0, top_k)
+    positions = np.arange(200_000)
+    many = proposal_tickets(KEY.seed, KEY.generation, KEY.round, positions)
+    edges = np.cumsum(counts)
+    for wanted in (edges, edges - 1):
+        position = int(positions[np.isin(many, wanted)][0])
+        out = step(backend, row, [1.0], top_k, keys=[Key(KEY.seed, KEY.generation, KEY.round, position)])
+        assert int(out.tokens[0]) == sample(ids, counts, int(many[position]))
