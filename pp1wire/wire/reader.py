@@ -12,8 +12,8 @@ from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Rep
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import Buffer
-from pp1wire.wire.frames import Frame, FrameSplitter
-from pp1wire.wire.header import seal
+from pp1wire.wire.frames import Frame, FrameSplitter, truncated
+from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
 from pp1wire.wire.reject import RemoteProtocolError
 from pp1wire.wire.rows import encode_replies, read_rows
@@ -96,17 +96,19 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     # A copy of bytes that may change; and an error's traceback holds no view that would stop the caller from resizing them.
     source = data if isinstance(data, bytes) else bytes(memoryview(data))
     del data
-    splitter = FrameSplitter(agreement, sequence)
-    frames = splitter.feed(source)
-    if not frames:
-        splitter.close()
-        raise RemoteProtocolError(RejectCode.TRUNCATED, offset=0, path="frame", expected="one frame", actual="no bytes")
-    message = decode_frame(frames[0], agreement)
-    used = len(frames[0].data)
-    if used != len(source):
+    view = memoryview(source)
+    if len(view) < HEADER_BYTES:
+        check_opening(view[:6], 0)
+        raise truncated(0, HEADER_BYTES, len(view))
+    header = check_header(view[:HEADER_BYTES], 0, agreement, sequence)
+    size = HEADER_BYTES + header.body_length
+    if len(view) < size:
+        raise truncated(0, size, len(view))
+    message = decode_frame(Frame(header, view[:size], 0, view, 0), agreement)
+    if len(view) != size:
         raise RemoteProtocolError(
-            RejectCode.EXTRA_DATA, offset=used, path="frame", expected=f"{used} bytes", actual=len(source),
-            message_type=frames[0].header.message_type, identity=frames[0].header.identity,
+            RejectCode.EXTRA_DATA, offset=size, path="frame", expected=f"{size} bytes", actual=len(view),
+            message_type=header.message_type, identity=header.identity,
         )  # fmt: skip
     return message
 
