@@ -85,8 +85,7 @@ class Endpoint(Generic[Event]):
 
     def _receive(self, data: Buffer, events: list[Event]) -> list[Event]:
         """Judge `data`; the events before an error are returned, and the error is raised by the next call."""
-        if self.error is not None:
-            raise self.error
+        self._raise_error()
         self._require(ConnectionState.OFFERED, ConnectionState.OPEN, *self._listening_states())
         self.counters.bytes_received += memoryview(data).nbytes
         try:
@@ -140,8 +139,7 @@ class Endpoint(Generic[Event]):
 
     def _close_input(self) -> bool:
         """The peer will send nothing more; whether that ended the connection. Raises RemoteProtocolError if a frame is cut."""
-        if self.error is not None:
-            raise self.error
+        self._raise_error()
         if self.state is ConnectionState.ENDED:
             return False
         try:
@@ -151,6 +149,11 @@ class Endpoint(Generic[Event]):
             raise
         self._end()
         return True
+
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            # Without the traceback of the time before, which would grow with every call.
+            raise self.error.with_traceback(None)
 
     def _end(self) -> None:
         self._enter(ConnectionEvent.END)

@@ -16,7 +16,13 @@ from pp1wire.protocol.tables import SESSION, SessionEvent, SessionState
 from pp1wire.sampling import proposal_tickets
 from pp1wire.wire import Agreement, Step
 
-__all__ = ["OpenRound", "Session", "Sessions"]
+__all__ = ["OpenRound", "Session", "Sessions", "step_tickets"]
+
+
+def step_tickets(step: Step) -> npt.NDArray[np.int64]:
+    """The proposal tickets of every position of a STEP, int64 [depth], in [0, 2^24)."""
+    positions = np.arange(step.position, step.position + step.depth, dtype=np.int64)
+    return proposal_tickets(np.uint64(step.proposal_seed), step.generation, step.round, positions)
 
 
 @dataclass(slots=True)
@@ -37,9 +43,7 @@ class OpenRound:
     def tickets(self) -> npt.NDArray[np.int64]:
         """The proposal tickets of every position, int64 [depth], from the STEP's seed."""
         if self._tickets is None:
-            step = self.step
-            positions = np.arange(step.position, step.position + step.depth, dtype=np.int64)
-            self._tickets = proposal_tickets(np.uint64(step.proposal_seed), step.generation, step.round, positions)
+            self._tickets = step_tickets(self.step)
         return self._tickets
 
 

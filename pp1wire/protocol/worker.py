@@ -22,7 +22,7 @@ from pp1wire.protocol.events import (
     ResetTo,
     WorkerEvent,
 )
-from pp1wire.protocol.negotiation import agree, answer_to
+from pp1wire.protocol.negotiation import agree, answer_to, check_own
 from pp1wire.protocol.places import Place, as_local
 from pp1wire.protocol.session import Session
 from pp1wire.protocol.tables import ConnectionEvent, ConnectionState, Role, SessionState
@@ -79,8 +79,7 @@ class Worker(Endpoint[WorkerEvent]):
         draining: bool = False,
     ) -> None:
         super().__init__()
-        if own.role is not HelloRole.ANSWER or own.status is not HelloStatus.ACCEPTED:
-            raise LocalProtocolError(f"own: expected an accepting answer, got {own.role.name}, {own.status.name}")
+        check_own(own, HelloRole.ANSWER)
         self._own = own
         self._prefer = prefer
         self._fits = fits
