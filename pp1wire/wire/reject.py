@@ -34,8 +34,8 @@ class RemoteProtocolError(PP1Error):
         self.code = code
         self.offset = offset
         self.path = path
-        self.expected = str(expected)
-        self.actual = str(actual)
+        self.expected = _shown(expected)
+        self.actual = _shown(actual)
         self.message_type = message_type
         self.identity = identity
         super().__init__(code, offset, path)
@@ -50,3 +50,8 @@ class RemoteProtocolError(PP1Error):
     def __str__(self) -> str:
         where = f"byte {self.offset}, {self.path}"
         return f"{self.code.name.lower()} at {where}: expected {self.expected}, got {self.actual} ({self.scope} scope)"
+
+
+def _shown(value: object) -> str:
+    # Under `python -bb`, str() of bytes is an error.
+    return repr(value) if isinstance(value, bytes) else str(value)
