@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -11,7 +12,6 @@ import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.counters import Counters
-from pp1wire.protocol.places import Place
 from pp1wire.protocol.session import Session, Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
 from pp1wire.protocol.verifier_messages import VerifierMessages
@@ -20,10 +20,7 @@ from pp1wire.wire import (
     Agreement,
     Frame,
     FrameSplitter,
-    Hello,
-    RejectCode,
     RemoteProtocolError,
-    decode_frame,
     encode,
 )
 from pp1wire.wire import Message as WireMessage
@@ -44,7 +41,7 @@ class Live:
     from_worker: WorkerMessages
 
 
-class Endpoint(Generic[Event]):
+class Endpoint(ABC, Generic[Event]):
     """One end of one connection, without I/O, clocks or randomness: bytes and times go in, bytes and events come out."""
 
     role: ClassVar[Role]
@@ -121,19 +118,13 @@ class Endpoint(Generic[Event]):
         """States besides OFFERED and OPEN in which this end reads."""
         return ()
 
+    @abstractmethod
     def _hello(self, frame: Frame, events: list[Event]) -> None:
-        raise NotImplementedError
+        """Take the peer's HELLO."""
 
+    @abstractmethod
     def _frames(self, frames: list[Frame], live: Live, events: list[Event]) -> None:
-        raise NotImplementedError
-
-    def _decode_hello(self, frame: Frame) -> Hello:
-        message = decode_frame(frame, None)
-        if not isinstance(message, Hello):
-            raise Place.of(frame).header(
-                RejectCode.UNEXPECTED_MESSAGE, "message_type", "HELLO", frame.header.message_type.name
-            )
-        return message
+        """Take frames of an open connection."""
 
     # The end.
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from pp1wire.protocol.counters import Counters
 from pp1wire.protocol.endpoint import Live
-from pp1wire.protocol.negotiation import agree
+from pp1wire.protocol.negotiation import agree, decode_hello
 from pp1wire.protocol.places import Place
 from pp1wire.protocol.session import Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role
@@ -29,7 +29,6 @@ from pp1wire.wire import (
     RemoteProtocolError,
     ReplyBatch,
     Step,
-    decode_frame,
 )
 
 __all__ = ["Conversation", "Direction", "Judged"]
@@ -71,7 +70,8 @@ class Conversation:
 
     A fault of proposal scope costs its round, a stale message nothing, and both directions go on. A fault of
     connection scope is told once, and that direction is judged no further; the other one then only as far as it can be
-    without it: a worker's messages not at all, a verifier's without the proposals that its COMMITs refer to.
+    without it: a worker's messages not at all, a verifier's without the proposals that its COMMITs refer to, and neither
+    before there is an agreement.
 
     Args:
         agreement: None to begin with the HELLOs; otherwise the stream was joined behind them, and the first frame of
@@ -140,6 +140,9 @@ class Conversation:
 
     def _feed(self, direction: Direction, data: bytes | bytearray | memoryview, verdicts: list[Judged]) -> None:
         splitter = self._splitters[direction]
+        if self._live is None and self._dead:
+            # Without both HELLOs nothing can be said of this side that the other's fault might not explain.
+            return
         if self._live is None and self._offer is not None and direction is Direction.VERIFIER and len(data):
             raise self._early(splitter.offset, len(data))
         frames = splitter.feed(data)
@@ -159,9 +162,7 @@ class Conversation:
         event = ConnectionEvent.OFFER if direction is Direction.VERIFIER else ConnectionEvent.ACCEPT
         if event not in CONNECTION[Role.WORKER][self.state]:
             raise self._unexpected(frame)
-        message = decode_frame(frame, None)
-        if not isinstance(message, Hello):
-            raise self._unexpected(frame)
+        message = decode_hello(frame)
         verdict = Judged(direction, frame.offset, message)
         if direction is Direction.VERIFIER:
             if message.role is not HelloRole.OFFER:

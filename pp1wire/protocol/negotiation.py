@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.places import Place
 from pp1wire.wire import (
     Agreement,
     DraftOrigin,
+    Frame,
     Hello,
     HelloRole,
     HelloStatus,
@@ -25,12 +26,22 @@ from pp1wire.wire import (
     Representation,
     agreement_id,
     decode,
+    decode_frame,
 )
 from pp1wire.wire._schema_v2 import MAX_DEPTH, MAX_PREFIX, MAX_SLOTS, Q_SEMANTIC, RNG_ABI, VERIFIER_SEMANTIC
 from pp1wire.wire.header import HEADER_BYTES, seal
 from pp1wire.wire.messages import pack_body
 
-__all__ = ["Mismatch", "agree", "answer_to", "check_own", "hello", "possible_agreements", "representation_bit"]
+__all__ = [
+    "Mismatch",
+    "agree",
+    "answer_to",
+    "check_own",
+    "decode_hello",
+    "hello",
+    "possible_agreements",
+    "representation_bit",
+]
 
 PRECISION_FP32: Final = 1
 
@@ -191,6 +202,15 @@ def answer_to(
     if reason is RefusalReason.NONE:
         return answer
     return replace(answer, status=HelloStatus.REFUSED, refusal=reason)
+
+
+def decode_hello(frame: Frame) -> Hello:
+    """The HELLO in a frame that was split without an agreement, which lets nothing else through.
+
+    Raises:
+        RemoteProtocolError: the HELLO by itself breaks a rule.
+    """
+    return cast(Hello, decode_frame(frame, None))
 
 
 def check_own(own: Hello, role: HelloRole) -> None:

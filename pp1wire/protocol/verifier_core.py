@@ -9,7 +9,7 @@ from pp1wire.protocol.compose import LAST_U32, reset_message
 from pp1wire.protocol.counters import CONNECTION_LOST, DEADLINE
 from pp1wire.protocol.endpoint import Buffer, Endpoint, Live
 from pp1wire.protocol.events import Agreed, Ended, ProposalReady, TargetOnly, VerifierEvent
-from pp1wire.protocol.negotiation import agree, check_own, possible_agreements
+from pp1wire.protocol.negotiation import agree, check_own, decode_hello, possible_agreements
 from pp1wire.protocol.places import as_local
 from pp1wire.protocol.session import Session
 from pp1wire.protocol.slots import Lease, SlotPool, check_buffer, required_bytes
@@ -120,7 +120,7 @@ class VerifierConnection(Endpoint[VerifierEvent]):
     # What comes back.
 
     def _hello(self, frame: Frame, events: list[VerifierEvent]) -> None:
-        agreement = agree(self._offer, self._decode_hello(frame))
+        agreement = agree(self._offer, decode_hello(frame))
         self._hello_deadline = None
         memory = bytearray(required_bytes(agreement)) if self._buffer is None else self._buffer
         self._pool = SlotPool(memory, agreement)

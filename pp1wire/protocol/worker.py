@@ -22,7 +22,7 @@ from pp1wire.protocol.events import (
     ResetTo,
     WorkerEvent,
 )
-from pp1wire.protocol.negotiation import agree, answer_to, check_own
+from pp1wire.protocol.negotiation import agree, answer_to, check_own, decode_hello
 from pp1wire.protocol.places import Place, as_local
 from pp1wire.protocol.session import Session
 from pp1wire.protocol.tables import ConnectionEvent, ConnectionState, Role, SessionState
@@ -198,7 +198,7 @@ class Worker(Endpoint[WorkerEvent]):
         return (ConnectionState.START,)
 
     def _hello(self, frame: Frame, events: list[WorkerEvent]) -> None:
-        offer = self._decode_hello(frame)
+        offer = decode_hello(frame)
         place = Place.of(frame)
         if offer.role is not HelloRole.OFFER:
             raise place.body(RejectCode.WRONG_ROLE, "role", "offer", offer.role.name.lower())
