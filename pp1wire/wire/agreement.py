@@ -15,6 +15,7 @@ from pp1wire.wire._schema_v2 import (
     MessageType,
     Representation,
 )
+from pp1wire.wire.reject import short
 
 __all__ = ["Agreement", "agreement_id", "row_bytes"]
 
@@ -51,7 +52,9 @@ class Agreement:
 
     def __post_init__(self) -> None:
         if not isinstance(self.representation, Representation):
-            raise LocalProtocolError(f"agreement.representation: expected DENSE or SPARSE, got {self.representation!r}")
+            raise LocalProtocolError(
+                f"agreement.representation: expected DENSE or SPARSE, got {short(self.representation)}"
+            )
         for name, smallest, largest in (
             ("id", 0, 2**64 - 1),
             ("vocab_size", 1, MAX_VOCAB),
@@ -63,7 +66,7 @@ class Agreement:
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or not smallest <= value <= largest:
-                raise LocalProtocolError(f"agreement.{name}: expected {smallest} to {largest}, got {value!r}")
+                raise LocalProtocolError(f"agreement.{name}: expected {smallest} to {largest}, got {short(value)}")
         if self.padded_vocab_size < self.vocab_size:
             raise LocalProtocolError(
                 f"agreement.padded_vocab_size: expected at least {self.vocab_size}, got {self.padded_vocab_size}"

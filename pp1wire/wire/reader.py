@@ -15,7 +15,7 @@ from pp1wire.wire.checksums import Buffer
 from pp1wire.wire.frames import Frame, FrameSplitter, truncated
 from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
-from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.reject import RemoteProtocolError, short
 from pp1wire.wire.rows import encode_replies, read_rows
 
 __all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
@@ -33,7 +33,7 @@ def message_type_of(message: Message) -> MessageType:
         return _TYPES[type(message)]
     except KeyError:
         raise LocalProtocolError(
-            f"expected a message of {', '.join(c.__name__ for c in _TYPES)}, got {message!r}"
+            f"expected a message of {', '.join(c.__name__ for c in _TYPES)}, got {short(message)}"
         ) from None
 
 
