@@ -163,6 +163,8 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
         The rows before the first bad one, and that one's fault. The rows may view the frames' buffer, so they are valid
         as long as the frames are.
     """
+    if not frames:
+        return decode_replies(b"", agreement), None
     layout, first = _layout(agreement), frames[0]
     together = all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames))
     if together:
