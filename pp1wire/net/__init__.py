@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pp1wire.net.address import Address, TcpAddress, UnixAddress, parse_address
 from pp1wire.net.client import VerifierClient, connect
-from pp1wire.net.decode import Round, decode
+from pp1wire.net.decoding import Round, decode
 from pp1wire.net.errors import CapacityError, ConnectError, NetError, TargetModelError
 from pp1wire.net.models import DraftModel, DraftState, LogitTarget, ProbabilityTarget, TargetModel, TargetState, Tokens
 from pp1wire.net.request import Request

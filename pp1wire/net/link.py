@@ -14,9 +14,9 @@ from typing import Any, Protocol, cast
 
 from pp1wire.net.tap import SocketAddress, Tap, Tapped
 
-__all__ = ["RECEIVE_BYTES", "Link", "LinkOwner"]
+__all__ = ["Link", "LinkOwner", "peer_name"]
 
-RECEIVE_BYTES = 1 << 18
+_RECEIVE_BYTES = 1 << 20
 _WRITE_HIGH_WATER = 1 << 20
 
 
@@ -50,7 +50,7 @@ class Link(asyncio.BufferedProtocol):
     """
 
     def __init__(
-        self, owner: LinkOwner, *, is_client: bool, tap: Tap | None = None, receive_bytes: int = RECEIVE_BYTES
+        self, owner: LinkOwner, *, is_client: bool, tap: Tap | None = None, receive_bytes: int = _RECEIVE_BYTES
     ) -> None:
         self._owner = owner
         self._is_client = is_client
@@ -88,6 +88,11 @@ class Link(asyncio.BufferedProtocol):
         for piece in pieces:
             self._tapped.sent(piece)
         self._transport.writelines(pieces)
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether the peer has too much left to read."""
+        return not self._flowing.is_set()
 
     async def drained(self) -> None:
         """Return once the peer has read enough, or the socket is gone."""
@@ -141,7 +146,7 @@ class Link(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        self.peer = _label(local, peer)
+        self.peer = peer_name(local, peer)
         _no_delay(transport.get_extra_info("socket"))
         self._tapped = Tapped(self._tap, is_client=self._is_client, local=local, peer=peer)
         self._owner.link_made()
@@ -151,7 +156,7 @@ class Link(asyncio.BufferedProtocol):
         if self._closed.is_set():
             self._lose(None)
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+    def get_buffer(self, sizehint: int) -> memoryview:
         """The one receive buffer."""
         return self._buffer
 
@@ -198,7 +203,8 @@ class Link(asyncio.BufferedProtocol):
             self._owner.link_received(data)
 
 
-def _label(local: SocketAddress, peer: SocketAddress) -> str:
+def peer_name(local: SocketAddress, peer: SocketAddress) -> str:
+    """The peer's address, for people."""
     if isinstance(peer, tuple):
         host, port = peer[0], peer[1]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

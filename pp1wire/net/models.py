@@ -34,8 +34,7 @@ class DraftState(Protocol):
         """Draft logits of the token that follows `prefix` and then `drafted`: float32 [V], −inf for masked tokens.
 
         `drafted` grows by one token a call within a round, from none; the server draws the tokens and applies the temperature.
-        What is returned must not change afterwards. Raise CapacityError if there is no room; anything else that is raised is a
-        model error.
+        Raise CapacityError if there is no room; anything else that is raised is a model error.
         """
         ...
 

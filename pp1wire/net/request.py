@@ -133,7 +133,8 @@ class Request:
         if self._connection is not None:
             for event in self._connection.core.discard(self._session):
                 if isinstance(event, TargetOnly):
-                    self.generation, self.round, reason = event.generation, 0, event.reason
+                    reason = event.reason
+                    self._advance(event.generation, 0)
             self._connection.flush_soon()
         self._release()
         return TargetOnly(self._session, self.generation, reason)
@@ -198,11 +199,12 @@ class Request:
             self._abandon(waiter)
             raise
         if isinstance(outcome, Proposal):
-            self._proposal, self.round = outcome, outcome.round
+            self._proposal = outcome
+            self._advance(outcome.generation, outcome.round)
             return outcome
         if outcome is None:
             return self._none("connection_lost")
-        self.generation, self.round = outcome.generation, 0
+        self._advance(outcome.generation, 0)
         return outcome
 
     def _open_on(self, connection: VerifierConnection) -> bool:
@@ -210,7 +212,7 @@ class Request:
             return False
         if self.round:
             # Rounds of this generation were used without a worker; theirs must not come again.
-            self.generation, self.round = self.generation + 1, 0
+            self._advance(self.generation + 1, 0)
         self._session = connection.core.open(
             self.prefix(), self._proposal_seed, self._context_version, generation=self.generation
         )
@@ -224,17 +226,20 @@ class Request:
             if isinstance(outcome, Proposal):
                 outcome.release()
             elif isinstance(outcome, TargetOnly):
-                self.generation, self.round = outcome.generation, 0
+                self._advance(outcome.generation, 0)
                 return
         if self._connection is not None and self._connection.is_live:
-            self.generation, self.round = self._connection.core.cancel(self._session), 0
-            self._connection.flush_soon()
+            self._advance(self._connection.cancel(self._session), 0)
+
+    def _advance(self, generation: int, round_: int) -> None:
+        # Never back: news of a round may be heard here after news that its connection is gone.
+        self.generation, self.round = max((self.generation, self.round), (generation, round_))
 
     def _lost(self, connection: VerifierConnection) -> None:
         """The client says that `connection` is gone."""
         if self._connection is connection:
             self._connection, self._session = None, 0
-            self.generation, self.round = self.generation + 1, 0
+            self._advance(self.generation + 1, 0)
 
     def _leave(self) -> None:
         if self._connection is not None:

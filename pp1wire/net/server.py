@@ -14,6 +14,7 @@ from typing import Self, cast
 from pp1wire.net import listen
 from pp1wire.net.address import Address, UnixAddress, parse_address
 from pp1wire.net.errors import NetError, summary
+from pp1wire.net.link import peer_name
 from pp1wire.net.models import DraftModel
 from pp1wire.net.stages import Stages
 from pp1wire.net.tally import Tally, add
@@ -149,7 +150,7 @@ class WorkerServer:
     # Inside.
 
     def _accept(self) -> asyncio.BaseProtocol:
-        if len(self._connections) + len(self._handshakes) >= 2 * self._max_connections:
+        if len(self._connections) >= 2 * self._max_connections:
             self.refused_connections += 1
             _log.warning(
                 "%s: a connection was closed: more than twice the limit of %d", self.address, self._max_connections
@@ -171,31 +172,32 @@ class WorkerServer:
             self._finished = add(self._finished, connection.core.counters.as_dict())
 
     def _handshake(self, transport: asyncio.Transport) -> None:
-        task = asyncio.get_running_loop().create_task(self._secure(transport))
-        self._handshakes.add(task)
-        task.add_done_callback(self._handshakes.discard)
-
-    async def _secure(self, transport: asyncio.Transport) -> None:
-        """The TLS handshake, done here and not by asyncio, so that its failures are bounded and told."""
         connection = self._connection()
-        peer = transport.get_extra_info("peername")
+        task = asyncio.get_running_loop().create_task(self._secure(transport, connection))
+        self._handshakes.add(task)
+
+        # Not at the end of the task itself, which need not even have begun when it is cancelled.
+        def done(_: asyncio.Task[None]) -> None:
+            self._handshakes.discard(task)
+            if not connection.link.is_made:
+                transport.abort()
+                self._connections.discard(connection)
+
+        task.add_done_callback(done)
+
+    async def _secure(self, transport: asyncio.Transport, connection: WorkerConnection) -> None:
+        """The TLS handshake, done here and not by asyncio, so that its failures are bounded and told."""
+        peer = peer_name(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
         try:
             secured = await asyncio.get_running_loop().start_tls(
                 transport, connection.link, cast(ssl.SSLContext, self._tls),
                 server_side=True, ssl_handshake_timeout=self._options.hello_timeout,
             )  # fmt: skip
         except OSError as error:  # ssl.SSLError and time-outs among them
-            reason = getattr(error, "reason", None) or summary(error)
-            _log.warning("%s: closed: TLS handshake: %s", peer or "unix socket", reason)
+            _log.warning("%s: closed: TLS handshake: %s", peer, getattr(error, "reason", None) or summary(error))
         else:
             if secured is not None:
                 connection.link.connection_made(secured)
-                return
-            _log.warning("%s: closed during the TLS handshake", peer or "unix socket")
-        finally:
-            if not connection.link.is_made:
-                transport.abort()
-                self._connections.discard(connection)
 
 
 class _TlsGate(asyncio.Protocol):

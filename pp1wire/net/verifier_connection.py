@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pp1wire.errors import PP1Error
+from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.net.address import Address, UnixAddress
 from pp1wire.net.errors import ConnectError, summary
 from pp1wire.net.link import Link
@@ -77,7 +77,9 @@ class VerifierConnection:
         self._step_timeout = step_timeout
         self._stages = stages
         self._on_lost = on_lost
-        self._agreed: asyncio.Future[Agreement] = self._loop.create_future()
+        # An error is a result here, too: nobody may be left to await it when it comes.
+        self._agreed: asyncio.Future[Agreement | ConnectError] = self._loop.create_future()
+        self._agreement: Agreement | None = None
         self._waiters: dict[int, asyncio.Future[Outcome]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._flush_handle: asyncio.Handle | None = None
@@ -92,7 +94,9 @@ class VerifierConnection:
     @property
     def agreement(self) -> Agreement:
         """The connection's, once connected."""
-        return self._agreed.result()
+        if self._agreement is None:
+            raise LocalProtocolError(f"{self.address}: no agreement yet")
+        return self._agreement
 
     async def connect(self, timeout: float, tls: ssl.SSLContext | None, server_hostname: str | None) -> None:
         """Connect, and settle the HELLOs.
@@ -116,14 +120,16 @@ class VerifierConnection:
                         server_hostname=server_hostname, ssl_handshake_timeout=handshake,
                     )  # fmt: skip
         except (OSError, UnicodeError) as error:
-            self._agreed.cancel()
             raise connect_error(self.address, error, tls=self._tls) from None
         try:
-            await asyncio.shield(self._agreed)
+            settled = await self._agreed
         except asyncio.CancelledError:
-            self._agreed.cancel()
             self.link.abort()
             raise
+        if isinstance(settled, ConnectError):
+            raise settled
+        if self._gone:
+            raise ConnectError(f"{self.address}: the connection was lost at once", retryable=True)
 
     async def close(self) -> None:
         """Write what is queued, then end; every session is gone."""
@@ -140,8 +146,17 @@ class VerifierConnection:
         self.flush()
         return waiter
 
+    def cancel(self, session: int) -> int:
+        """Nobody waits for `session` any more: give its round up; the new generation."""
+        self._waiters.pop(session, None)
+        generation = self.core.cancel(session)
+        self.flush_soon()
+        return generation
+
     async def ready_for_more(self) -> None:
         """Return once the worker has read enough of what was sent; one that does not is given up, like a late STEP."""
+        if not self.link.is_congested:
+            return
         try:
             async with asyncio.timeout(self._step_timeout):
                 await self.link.drained()
@@ -231,7 +246,8 @@ class VerifierConnection:
             elif isinstance(event, TargetOnly):
                 self._settle(event.session, event)
             elif isinstance(event, Agreed):
-                self._agreed.set_result(event.agreement)
+                self._agreement = event.agreement
+                self._settle_hello(event.agreement)
             elif isinstance(event, Ended):
                 waited = f"did not answer the offer in {self._hello_timeout:g} s"
                 late = ConnectError(f"{self.address} {waited}; is it a PP1 v2 worker?", retryable=True)
@@ -254,8 +270,12 @@ class VerifierConnection:
         elif isinstance(outcome, Proposal):
             outcome.release()
 
+    def _settle_hello(self, outcome: Agreement | ConnectError) -> None:
+        if not self._agreed.done():
+            self._agreed.set_result(outcome)
+
     def _fail(self, error: PP1Error) -> None:
-        if self._agreed.done():
+        if self._agreement is not None:
             _log.warning("%s: closed: %s", self.address, summary(error))
         self.link.abort()
         self._lose(self._explain(error))
@@ -271,8 +291,7 @@ class VerifierConnection:
             self.core.end()
         for session in list(self._waiters):
             self._settle(session, None)
-        if not self._agreed.done():
-            self._agreed.set_exception(before_agreement or self._no_answer("connection closed"))
+        self._settle_hello(before_agreement or self._no_answer("connection closed"))
         self._on_lost(self)
 
     def _no_answer(self, what: str) -> ConnectError:

@@ -75,7 +75,7 @@ class WorkerConnection:
         self.core = Worker(
             options.terms.hello(HelloRole.ANSWER),
             prefer=options.prefer,
-            fits=(lambda _: False) if refuse else options.fits,
+            fits=self._fits,
         )
         self.link = Link(self, is_client=False, tap=options.tap, receive_bytes=_RECEIVE_BYTES)
         self._options = options
@@ -95,7 +95,8 @@ class WorkerConnection:
             await asyncio.wait(self._jobs, timeout=grace)
         for session in self._sessions.values():
             if session.wanted is not None:
-                self._refuse_round(session, session.wanted)
+                self.core.fail(session.wanted, CompletionStatus.DRAINING)
+                session.wanted = None
         self._flush()
         self.link.close()
         await self.link.wait_closed()
@@ -161,8 +162,19 @@ class WorkerConnection:
 
     # Events.
 
+    def _fits(self, agreement: Agreement) -> bool:
+        if self._refuse:
+            return False
+        try:
+            return self._options.fits is None or bool(self._options.fits(agreement))
+        except Exception as error:  # noqa: BLE001 - a user's preflight may raise anything; then it has not said yes
+            _log.warning("%s: preflight raised %s", self.link.peer, summary(error))
+            return False
+
     def _follow(self, event: WorkerEvent) -> None:
-        if isinstance(event, Draft):
+        if isinstance(event, Draft) and self._draining:
+            self.core.fail(event.step, CompletionStatus.DRAINING)
+        elif isinstance(event, Draft):
             self._sessions[event.session].wanted = event.step
         elif isinstance(event, ResetTo):
             self._sessions[event.session].wanted = None
@@ -186,10 +198,6 @@ class WorkerConnection:
     def _start_job(self, session: _Session) -> None:
         if session.wanted is None or session.job is not None:
             return
-        if self._draining:
-            self._refuse_round(session, session.wanted)
-            self._flush()
-            return
         session.job = job = asyncio.get_running_loop().create_task(self._work(session))
         self._jobs.add(job)
         job.add_done_callback(self._job_done)
@@ -206,12 +214,9 @@ class WorkerConnection:
         """Draft whatever the session wants, one round at a time: its model state serves one thread."""
         try:
             while (step := session.wanted) is not None:
-                if self._draining and session.job is not None:
-                    self._refuse_round(session, step)
-                else:
-                    await self._round(session, step)
-                    if session.wanted is step:
-                        session.wanted = None
+                await self._round(session, step)
+                if session.wanted is step:
+                    session.wanted = None
                 self._flush()
         finally:
             session.job = None
@@ -242,10 +247,6 @@ class WorkerConnection:
         name = status.name.lower()
         _log.warning("%s: session %d round %d: %s: %s", self.link.peer, step.session, step.round, name, summary(error))
         self.core.fail(step, status)
-
-    def _refuse_round(self, session: _Session, step: Step) -> None:
-        session.wanted = None
-        self.core.fail(step, CompletionStatus.DRAINING)
 
     # Ends.
 
