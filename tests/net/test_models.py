@@ -215,7 +215,7 @@ def test_a_round_given_up_stops_its_thread_and_the_session_goes_on():
             return super().logits(prefix, drafted)
 
     async def main():
-        async with pair(model=Slow(), step_timeout=0.05) as (_, client), client.request([1]) as request:
+        async with pair(model=Slow(), step_timeout=0.4) as (_, client), client.request([1]) as request:
             first = await request.propose()
             assert started.is_set()
             assert isinstance(first, TargetOnly)
