@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pp1wire.capture.validate import Validation
+from pp1wire.capture.validate import Result
 from pp1wire.demo.identities import vocab_size
 from pp1wire.demo.settings import Settings
 from pp1wire.net import Round, VerifierClient
@@ -15,6 +15,8 @@ from pp1wire.net.tally import add
 from pp1wire.wire import CommitKind, Limits, Representation
 
 __all__ = ["Leg", "Report"]
+
+_SHOWN_FINDINGS = 3
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class Report:
 
     settings: Settings
     legs: list[Leg]
-    validation: Validation
+    validation: Result
 
     @property
     def as_expected(self) -> bool:
@@ -90,7 +92,7 @@ class Report:
         fallen = [r for leg in self.legs for r in leg.rounds if r.fallback is not None]
         if self.settings.fault is not None:
             return bool(fallen)
-        return not fallen and self.validation.exit_status == 0
+        return not fallen and self.validation.status == 0
 
     def as_data(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -100,7 +102,7 @@ class Report:
             "seed": self.settings.seed,
             "as_expected": self.as_expected,
             "capture": str(self.settings.capture),
-            "validation": self.validation.as_data(),
+            "validation": self.validation.to_json(),
             "legs": [self._leg_data(leg) for leg in self.legs],
         }
 
@@ -110,8 +112,16 @@ class Report:
         for leg in self.legs:
             lines += ["", *self._leg_lines(leg)]
         lines += ["", f"recording: {self.settings.capture} (it holds the prompts, the tokens and the proposal seeds)"]
-        lines += [f"  {line}" for line in self.validation.verdict_lines()]
+        lines += self._verdict_lines()
         return lines
+
+    def _verdict_lines(self) -> list[str]:
+        seen = self.validation.summary
+        frames = ", ".join(f"{n} {name}" for name, n in seen.frames.items() if n)
+        lines = [f"  validate: {self.validation.status.name.lower()} ({frames})"]
+        lines += [f"    {f.severity} {f.code}: {f.message}" for f in self.validation.findings[:_SHOWN_FINDINGS]]
+        rest = sum(self.validation.counts.values()) - _SHOWN_FINDINGS
+        return lines + ([f"    and {rest} more; run: pp1wire validate {self.settings.capture}"] if rest > 0 else [])
 
     def _leg_lines(self, leg: Leg) -> list[str]:
         data = self._leg_data(leg)

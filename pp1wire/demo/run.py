@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pp1wire.capture.recorder import Recorder
-from pp1wire.capture.validate import validate_files
+from pp1wire.capture.validate import validate
 from pp1wire.demo.faults import FaultyRelay
 from pp1wire.demo.identities import smollm2, target_model, terms
 from pp1wire.demo.prompts import SmolLM2Talk, SyntheticTalk
@@ -45,7 +45,7 @@ async def _demo(settings: Settings, say: Say) -> Report:
     with Recorder.create(settings.capture) as recorder:
         for representation in settings.representations:
             legs.append(await _leg(settings, representation, recorder, say))
-    report = Report(settings, legs, validate_files([settings.capture]))
+    report = Report(settings, legs, validate([settings.capture]))
     for line in report.lines():
         say(line)
     return report
