@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pp1wire.wire import Agreement, Frame, Hello, HelloRole, MessageType, Representation
+from pp1wire.wire import Agreement, Frame, Hello, MessageType, Representation
 from pp1wire.wire._schema_v2 import BODY_STRUCTS
 
 __all__ = ["Layout", "inferred_agreements"]
@@ -63,9 +63,9 @@ class Layout:
         return self._agreement
 
     @property
-    def is_answer(self) -> bool:
-        """Whether it rests on the answer alone."""
-        return self._hello is not None and self._hello.role is HelloRole.ANSWER
+    def is_unknown(self) -> bool:
+        """Whether it rests on nothing."""
+        return self._hello is None and self._agreement is None
 
 
 def _with_support(agreement: Agreement, body_length: int) -> Agreement:

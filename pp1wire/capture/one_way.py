@@ -110,6 +110,11 @@ class OneWay:
         """Whether a verifier's sessions are followed, so that `counters` has its rounds."""
         return self._sessions is not None
 
+    def learn(self, hello: Hello) -> None:
+        """A HELLO of the connection, where none was known."""
+        if self._layout.is_unknown:
+            self._layout = Layout(hello=hello)
+
     def feed(self, data: bytes | memoryview) -> list[Outcome]:
         """Take the next bytes; everything that they settle, in order."""
         outcomes: list[Outcome] = []

@@ -79,6 +79,11 @@ class FrameScanner:
         """Bytes held of a frame that is not whole yet."""
         return len(self._pending)
 
+    @property
+    def untold(self) -> int:
+        """Bytes fed of which nothing has been returned yet."""
+        return len(self._pending) + (0 if self._synced else self._at - self._lost_at)
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[Scanned]:
         """Take the next bytes; frames own theirs."""
         if self._pending and len(self._pending) + len(data) < self._needed:
