@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import stat
 
 import pytest
 
-from pp1wire.net import ConnectError, NetError, TcpAddress, UnixAddress, connect, parse_address
+from pp1wire.net import ConnectError, NetError, TcpAddress, UnixAddress, connect, listen, parse_address
 from tests.net.toys import collect, run, serving, terms, tokens
 
 
@@ -151,3 +153,13 @@ def test_a_socket_that_accepts_nobody_times_out():
             await asyncio.gather(*fillers, return_exceptions=True)
 
         run(main())
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.EACCES, "not permitted; choose a port from 1024 on"), (errno.EMFILE, "Too many open files")],
+)
+def test_other_reasons_are_told(number, said):
+    """What a test that may run as root cannot bring about."""
+    error = listen._listen_error(TcpAddress("h", 80), OSError(number, os.strerror(number)))
+    assert str(error) == f"cannot listen at h:80: {said}"

@@ -11,7 +11,7 @@ from pp1wire.errors import LocalProtocolError
 from pp1wire.net import connect, decode
 from pp1wire.protocol import Proposal, TargetOnly
 from pp1wire.wire import CommitKind, Representation
-from tests.net.toys import TargetToy, collect, history, honest, pair, puppet, run, serving, terms, tokens
+from tests.net.toys import TargetToy, collect, history, honest, pair, puppet, run, serving, terms, tokens, until
 
 
 @pytest.mark.parametrize("unix", [False, True])
@@ -219,3 +219,51 @@ def test_wrong_arguments_are_refused_and_cost_nothing(prompt, options, message):
             return await collect(client)
 
     assert len(tokens(run(main()))) == 40
+
+
+def test_target_only_tokens_outgrow_the_prefix_too():
+    async def main():
+        own = terms(max_prefix=20)
+        async with (
+            serving(own=own) as server,
+            connect(server.address, own) as client,
+            client.request([1] * 14) as request,
+        ):
+            assert isinstance(await request.propose(), Proposal)
+            request.discard()
+            for n in range(8):
+                request.target_only(n)
+            assert request.position == 22
+            await until(lambda: server.counters()["states"]["session.closed"] == 1)
+            return server.counters()["target_only"], client.events["target_only_without_worker"]
+
+    assert run(main()) == (6, 2)
+
+
+@pytest.mark.parametrize("cancel_first", [False, True])
+def test_a_wait_cancelled_as_its_proposal_comes_holds_no_buffer(cancel_first):
+    async def keep(core, step, writer):
+        honest(core, step)
+        if step.generation == 1:
+            keep.data = core.data_to_send()
+
+    async def main():
+        keep.data = None
+        async with (
+            puppet(keep) as (address, _),
+            connect(address, terms()) as client,
+            client.request([1]) as request,
+        ):
+            waiting = asyncio.create_task(request.propose())
+            await until(lambda: keep.data)
+            if cancel_first:
+                waiting.cancel()
+            client._connection.link_received(memoryview(keep.data))
+            waiting.cancel()
+            (outcome,) = await asyncio.gather(waiting, return_exceptions=True)
+            assert isinstance(outcome, asyncio.CancelledError)
+            assert request.proposal is None
+            assert client._connection.core._pool.held() == 0
+            assert (await request.propose()).generation == 2
+
+    run(main())

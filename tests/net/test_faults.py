@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from pp1wire.errors import LocalProtocolError
 from pp1wire.net import ConnectError, connect
 from pp1wire.protocol import Proposal
 from pp1wire.wire import CommitKind
@@ -252,3 +253,62 @@ def test_rows_of_other_requests_survive_one_requests_fault():
     assert history(mixed[0]) == history(alone[0])
     assert history(mixed[2]) == history(alone[2])
     assert "deadline" in {r.fallback for r in mixed[1]}
+
+
+def test_requests_that_find_no_slot_on_the_next_connection_go_on_alone():
+    async def dies_once(core, step, writer):
+        honest(core, step)
+
+    async def main():
+        async with (
+            puppet(dies_once, own=[terms(), terms(max_slots=1)]) as (address, _),
+            connect(address, terms(), reconnect_delay=0.001) as client,
+            client.request([1]) as a,
+            client.request([2]) as b,
+        ):
+            for request in (a, b):
+                await request.propose()
+                request.commit(0, CommitKind.CORRECTION, [3])
+            client._connection.link.abort()
+            await until(lambda: client.events["connected"] == 2)
+            assert isinstance(await a.propose(), Proposal)
+            assert (await b.propose()).reason == "no_slot"
+            b.target_only(4)
+            return client.fallbacks["no_slot"]
+
+    assert run(main()) == 1
+
+
+def test_a_proposal_in_one_read_with_the_end_of_its_connection_is_not_used():
+    async def spoils(core, step, writer):
+        honest(core, step)
+        if (step.generation, step.round) == (1, 1):
+            writer.write(core.data_to_send() + b"PP1")
+            writer.write(b"X")
+
+    async def main():
+        async with puppet(spoils) as (address, _), connect(address, terms(), reconnect_delay=0.001) as client:
+            rounds = await collect(client)
+            return rounds, client.counters()["failures"]["bad_magic"]
+
+    rounds, failures = run(main())
+    check_whole(rounds)
+    assert failures == 1
+    assert rounds[0].fallback in (None, "connection_lost")
+    assert rounds[-1].generation > 1
+
+
+def test_a_worker_that_cannot_encode_completes_with_internal(monkeypatch, caplog):
+    """Unreachable as long as sampler and wire agree, so it is forced."""
+
+    def refuse(*_):
+        raise LocalProtocolError("row 0: no")
+
+    monkeypatch.setattr("pp1wire.protocol.Worker.reply_batch", refuse)
+
+    async def main():
+        async with pair() as (_, client):
+            return await collect(client, max_tokens=3)
+
+    assert {r.fallback for r in run(main())} == {"completion_internal"}
+    assert "internal: row 0: no" in caplog.text

@@ -13,7 +13,7 @@ from pp1wire.net import CapacityError, NetError, Request, TargetModelError, Work
 from pp1wire.protocol import TargetOnly
 from pp1wire.sampling import ProposalRefused
 from pp1wire.wire import CommitKind
-from tests.net.toys import DraftToy, TargetToy, V, collect, history, pair, run, terms, tokens
+from tests.net.toys import DraftToy, TargetToy, V, collect, history, pair, run, terms, tokens, until
 
 
 class Failing(DraftToy):
@@ -215,12 +215,13 @@ def test_a_round_given_up_stops_its_thread_and_the_session_goes_on():
             return super().logits(prefix, drafted)
 
     async def main():
-        async with pair(model=Slow(), step_timeout=0.4) as (_, client), client.request([1]) as request:
+        async with pair(model=Slow(), step_timeout=0.4) as (server, client), client.request([1]) as request:
             first = await request.propose()
             assert started.is_set()
             assert isinstance(first, TargetOnly)
             assert first.reason == "deadline"
             request.target_only(2)
+            await until(lambda: server.counters()["target_only"] == 1)
             go_on.set()
             second = await request.propose()
             assert (second.generation, second.round) == (2, 2)

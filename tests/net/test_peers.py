@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 
 import numpy as np
 import pytest
@@ -231,7 +232,7 @@ def test_a_worker_that_never_reads_is_given_up(caplog):
     async def main():
         own = terms(max_prefix=1 << 20)
         async with (
-            puppet(deaf, own=own) as (address, _),
+            puppet(deaf, own=[own]) as (address, _),
             connect(address, own, step_timeout=0.1, reconnect_attempts=0) as client,
             client.request([1] * 900_000) as request,
         ):
@@ -252,3 +253,127 @@ def test_a_connection_that_is_closed_lets_others_live():
             return tokens(await collect(client))
 
     assert len(run(main())) == 40
+
+
+class Raw:
+    """A verifier in the test's hands: the core, and a plain socket."""
+
+    def __init__(self, server, own):
+        self.server, self.core = server, Verifier(own.hello(HelloRole.OFFER), step_timeout=None)
+
+    async def __aenter__(self):
+        sock = socket.socket()
+        sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384
+        )  # before it connects, so that the window stays small
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (self.server.address.host, self.server.address.port))
+        self.reader, self.writer = await asyncio.open_connection(sock=sock)
+        self.core.start(0.0)
+        await self.send()
+        await self.receive()
+        return self
+
+    async def __aexit__(self, *_):
+        self.writer.transport.abort()
+        await until(lambda: self.server.connections == 0)
+
+    async def send(self, more=b""):
+        self.writer.write(self.core.data_to_send() + more)
+        await self.writer.drain()
+
+    async def receive(self):
+        return self.core.receive(await self.reader.read(1 << 20), 0.0)
+
+
+def test_a_peer_that_reads_late_gets_everything(caplog):
+    own = terms(Representation.DENSE, vocab_size=60_000)
+
+    class Wide(DraftToy):
+        def logits(self, prefix, drafted):
+            return np.zeros(60_000, np.float32)
+
+    async def main():
+        async with WorkerServer("127.0.0.1:0", Wide(), own) as server, Raw(server, own) as raw:
+            raw.writer.transport.pause_reading()
+            sessions = [raw.core.open([n], 5) for n in range(4)]
+            for session in sessions:
+                raw.core.step(session, 0.0)
+            await raw.send()
+            (connection,) = server._connections
+            await until(lambda: server.stages.runs["encode"] == 4 and connection.link.is_congested)
+            assert not connection.link._transport.is_reading()
+            raw.writer.transport.resume_reading()
+            ready = 0
+            while ready < 4:
+                ready += len(await raw.receive())
+            await until(connection.link._transport.is_reading)
+            assert not caplog.records
+
+    run(main())
+
+
+def test_early_refusal_of_work_that_is_given_up_faster_than_it_ends():
+    """Rounds opened and closed again and again, while a model call hangs, are read no further than eight."""
+    go_on = threading.Event()
+
+    class Stuck(DraftToy):
+        def logits(self, prefix, drafted):
+            go_on.wait(5)
+            return super().logits(prefix, drafted)
+
+    async def main():
+        try:
+            async with serving(model=Stuck(), threads=1) as server, Raw(server, terms()) as raw:
+                (connection,) = server._connections
+                for n in range(30):
+                    session = raw.core.open([n % 16], 5)
+                    raw.core.step(session, 0.0)
+                    await raw.send()
+                    await asyncio.sleep(0.003)
+                    raw.core.close(session)
+                    await raw.send()
+                steps, jobs = server.counters()["steps"], len(connection._jobs)
+                go_on.set()
+                await until(lambda: server.counters()["steps"] == 30 and not connection._jobs)
+                raw.core.step(raw.core.open([1], 5), 0.0)
+                await raw.send()
+                while not (events := await raw.receive()):
+                    pass
+                assert [type(e).__name__ for e in events] == ["ProposalReady"]
+                return steps, jobs
+        finally:
+            go_on.set()
+
+    steps, jobs = run(main())
+    assert 8 <= jobs <= 8 + 3  # one read can bring a round for each slot
+    assert steps < 30
+
+
+def test_what_came_before_a_fault_is_followed_and_the_fault_closes(caplog):
+    async def main():
+        async with serving() as server, Raw(server, terms()) as raw:
+            raw.core.step(raw.core.open([1], 5), 0.0)
+            await raw.send(b"GET /")
+            assert await raw.reader.read(-1) == b""
+            return server.counters()
+
+    counters = run(main())
+    assert counters["steps"] == 1
+    assert counters["failures"]["bad_magic"] == 1
+    assert "bad_magic" in caplog.text
+
+
+def test_a_connection_that_is_reset_is_forgotten(caplog):
+    async def main():
+        async with serving() as server, Raw(server, terms()) as raw:
+            raw.core.open([1], 5)
+            await raw.send()
+            await until(lambda: server.counters()["states"]["session.idle"] == 1)
+            raw.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            raw.writer.transport.abort()
+            await until(lambda: server.connections == 0)
+
+    with caplog.at_level(logging.INFO, "pp1wire.net"):
+        run(main())
+    assert "connection lost: ConnectionResetError" in caplog.text

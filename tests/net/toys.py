@@ -127,11 +127,14 @@ def honest(core, step):
 
 @asynccontextmanager
 async def puppet(on_draft=None, *, own=None, chunk=None):
-    """A worker in the test's hands: `on_draft(core, step, writer)` for each STEP. Yields its address and its cores."""
+    """A worker in the test's hands: `on_draft(core, step, writer)` for each STEP. Yields its address and its cores.
+
+    `own` are the terms of its connections, one after another; the last is kept.
+    """
     cores, writers = [], []
 
     async def serve(reader, writer):
-        core = Worker((own or terms()).hello(HelloRole.ANSWER))
+        core = Worker((own[min(len(cores), len(own) - 1)] if own else terms()).hello(HelloRole.ANSWER))
         cores.append(core)
         writers.append(writer)
         with suppress(ConnectionError):
