@@ -107,7 +107,7 @@ class Draft:
 
     def tickets(self) -> npt.NDArray[np.int64]:
         """The ticket of each position, int64 [depth], in [0, 2^24): draw with these and nothing else."""
-        return step_tickets(self.step)
+        return step_tickets([self.step])[0]
 
 
 @dataclass(frozen=True, slots=True)

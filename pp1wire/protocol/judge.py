@@ -77,9 +77,10 @@ class Conversation:
         agreement: None to begin with the HELLOs; otherwise the stream was joined behind them, and the first frame of
             each direction may have any sequence number.
         worker_seen: False if only the verifier's direction will be fed.
+        keep_ids: whether `sessions` hold the committed ids themselves, 4 bytes each, for who recomputes rows.
     """
 
-    def __init__(self, agreement: Agreement | None = None, *, worker_seen: bool = True) -> None:
+    def __init__(self, agreement: Agreement | None = None, *, worker_seen: bool = True, keep_ids: bool = False) -> None:
         self.state = ConnectionState.START
         self.counters = Counters()
         """As an end would count; bytes_sent are the verifier's, bytes_received the worker's."""
@@ -91,6 +92,7 @@ class Conversation:
         self._offer: Hello | None = None
         self._live: Live | None = None
         self._worker_seen = worker_seen
+        self._keep_ids = keep_ids
         if agreement is not None:
             self.state = ConnectionState.OPEN
             self._go_live(agreement)
@@ -192,7 +194,7 @@ class Conversation:
             verdicts.extend(_worker_verdict(outcome) for outcome in live.from_worker.judge(frames))
 
     def _go_live(self, agreement: Agreement) -> None:
-        sessions = Sessions(agreement, self.counters, keep_ids=False)
+        sessions = Sessions(agreement, self.counters, keep_ids=self._keep_ids)
         messages = VerifierMessages(sessions, answers_seen=self._worker_seen)
         self._live = Live(agreement, sessions, messages, WorkerMessages(sessions))
 

@@ -126,6 +126,15 @@ def test_every_bit_any_one_flip_in_a_conversation_is_found():
     assert found > 50
 
 
+def test_who_recomputes_rows_can_have_the_prefixes():
+    log, _ = recorded()
+    for keep, ids in ((True, 5), (False, 0)):
+        conversation = Conversation(keep_ids=keep)
+        judge(log[:-1], conversation)
+        session = conversation.sessions.open[1]
+        assert (session.position, len(session.prefix.ids())) == (5, ids)
+
+
 def test_a_fault_of_connection_scope_is_told_once():
     log, _ = recorded()
     conversation = Conversation()

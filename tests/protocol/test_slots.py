@@ -147,7 +147,7 @@ def test_a_proposal_is_what_was_drafted_and_verifies(representation):
     [event] = p.round(1)
     proposal = event.proposal
     step = p.verifier._session(1).latest.step
-    tokens, rows = draft(step, [1], step_tickets(step))
+    tokens, rows = draft(step, [1], step_tickets([step])[0])
     assert proposal.tokens.tolist() == tokens
     for (ids, counts), (sent_ids, sent_counts) in zip(proposal.rows(), rows, strict=True):
         dense = np.zeros(VOCAB, np.int32)
@@ -212,12 +212,12 @@ def test_late_rows_meet_no_buffer_after_the_watchdog():
     assert p.verifier.generation(1) == 2
     assert p.verifier._pool.held() == 0
     p.now = 1.5
-    tokens, rows = draft(late, [1], step_tickets(late), salt=1)
+    tokens, rows = draft(late, [1], step_tickets([late])[0], salt=1)
     assert p.worker.reply(late, tokens, rows)
     p.to_worker()
     [ready] = p.round(1, depth=3)
     assert p.verifier.counters.dropped["stale_generation"] == 4
-    honest, _ = draft(p.verifier._session(1).latest.step, [1], step_tickets(p.verifier._session(1).latest.step))
+    honest, _ = draft(p.verifier._session(1).latest.step, [1], step_tickets([p.verifier._session(1).latest.step])[0])
     assert ready.proposal.tokens.tolist() == honest
 
 
@@ -261,3 +261,26 @@ def test_another_process_reads_a_proposal_from_shared_memory():
 def test_agreements_of_another_shape_need_another_size():
     assert required_bytes(replace(SMALL, max_slots=4)) == 2 * required_bytes(SMALL)
     assert required_bytes(SMALL) == 2 * 2 * 3 * 8 * 8
+
+
+def test_dense_rows_are_not_copied_about():
+    """Early refusal is the wire's; here: what one read of whole rounds costs in memory, at both ends."""
+    shape = {"vocab_size": 20_000, "padded_vocab_size": 20_000, "max_slots": 2}
+    p = pair(DENSE, offer_changes=shape, answer_changes=shape, step_timeout=None)
+    row = (np.arange(1024, dtype=np.int32) * 16, np.full(1024, 2**14, np.int32))
+    for number in (1, 2):
+        p.verifier.open([1], number)
+        p.verifier.step(number, 0.0)
+    p.to_worker()
+    for event in p.drafts:
+        p.worker.reply(event.step, [int(row[0][t >> 14]) for t in event.tickets()], [row] * 5)
+    data = p.worker.data_to_send()
+    payload = 10 * p.verifier.agreement.payload_bytes
+    assert len(data) > payload
+    tracemalloc.start()
+    events = p.verifier.receive(data, 0.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(events) == 2
+    # The counts of all rows, one row's temporaries, and nothing of the size of a round besides.
+    assert peak < 1.5 * payload

@@ -213,7 +213,7 @@ class LockStep(RuleBasedStateMachine):
     def honest(self, proposal):
         """The proposal is what the model drafts in this place: nothing of another round or slot."""
         session = self.verifier._session(proposal.session)
-        tokens, _ = draft(session.latest.step, self.verifier.prefix_ids(proposal.session), session.latest.tickets())
+        tokens, _ = draft(session.latest.step, self.verifier.prefix_ids(proposal.session), session.latest.tickets)
         assert proposal.tokens.tolist() == tokens
 
     @rule(data=st.data(), up=CUTS)

@@ -365,6 +365,28 @@ def test_events_before_an_error_come_first_and_the_error_stays():
     assert p.verifier.check_deadlines(99.0) == []
 
 
+def test_a_connection_that_failed_sends_nothing_more():
+    p = opened()
+    p.verifier.step(1, 0.0)
+    p.verifier.close(1)
+    assert p.verifier.has_data_to_send
+    with pytest.raises(RemoteProtocolError):
+        p.verifier.receive(b"JUNK", 0.0)
+    assert not p.verifier.has_data_to_send
+    assert p.verifier.data_to_send() == b""
+
+
+def test_caps_reached_the_longest_prefix_opens_and_one_more_does_not():
+    p = pair(offer_changes={"max_prefix": 20})
+    unchanged(p, lambda: p.verifier.open([1] * 21, 5))
+    number = p.verifier.open([1] * 20, 5)
+    unchanged(p, lambda: p.verifier.cancel(number, prefix_ids=[1] * 21))
+    p.verifier.cancel(number, prefix_ids=[1] * 15)
+    unchanged(p, lambda: p.verifier.step(number, 0.0), "position 21, above the agreed 20")
+    p.verifier.cancel(number, prefix_ids=[1] * 14)
+    assert p.verifier.step(number, 0.0, depth=5) == 1
+
+
 def test_the_end_of_the_stream_loses_every_session():
     p = opened()
     p.verifier.open([5], 9)

@@ -30,7 +30,7 @@ from pp1wire.wire import (
     Representation,
     ResetReason,
 )
-from tests.protocol.util import answer, commit_for, draft, frame, pair, snapshot
+from tests.protocol.util import answer, commit_for, draft, frame, pair, snapshot, step_tickets
 
 K = CommitKind
 
@@ -137,7 +137,7 @@ def test_rows_that_are_not_what_was_drawn_from_are_refused_here_first():
 
 def test_rows_wider_than_the_step_asked_for_are_refused():
     p, step, tokens, rows = asked(support=4)
-    wide = draft(replace(step, support=8), [1, 2], p.worker._session(1).latest.tickets())
+    wide = draft(replace(step, support=8), [1, 2], step_tickets([step])[0])
     assert len(wide[1][0][0]) == 8
     unchanged(p, lambda: p.worker.reply(step, *wide), "support_over_step")
     assert p.worker.reply(step, tokens, rows)
@@ -251,7 +251,7 @@ def test_one_q_the_rows_sent_are_the_rows_drawn_from():
         p.worker.reply(step, tokens, rows)
         [ready] = p.to_verifier()
         for (ids, counts), token, ticket in zip(
-            ready.proposal.rows(), tokens, p.verifier._session(1).latest.tickets(), strict=True
+            ready.proposal.rows(), tokens, p.verifier._session(1).latest.tickets, strict=True
         ):
             all_ids = np.arange(len(counts), dtype=np.int32) if ids is None else ids
             assert sample(all_ids, counts, int(ticket)) == token

@@ -172,7 +172,7 @@ def commit_for(session, kind, **changes):
 
 def replies_for(step, prefix, agreement):
     """The honest REPLYs to a STEP, as messages."""
-    tokens, rows = draft(step, prefix, step_tickets(step))
+    tokens, rows = draft(step, prefix, step_tickets([step])[0])
     batch = ReplyBatch.from_rows(
         agreement, session=step.session, slot=step.slot, generation=step.generation, round=step.round,
         position=step.position, tokens=tokens, rows=rows,
