@@ -122,7 +122,8 @@ def test_early_refusal_memory_of_the_widest_frames(name: str) -> None:
         ways += [lambda: decode_replies(data, agreement), lambda: decode_replies(buffer, agreement)]
     for way in ways:
         used, result = peak(way)
-        assert used <= CONSTANT + 3 * n
+        # Measured 2.3 n: one copy while a frame comes in pieces, and its counts.
+        assert used <= CONSTANT + 2.5 * n
         assert (result == code) if code else result
 
 

@@ -261,7 +261,7 @@ def damaged_batches(draw: st.DrawFn) -> tuple[Agreement, ReplyBatch]:
     for _ in range(draw(st.integers(1, 2))):
         name = draw(st.sampled_from(sorted(values)))
         column = values[name]
-        if column.size and draw(st.integers(0, 4)):
+        if column.size and column.dtype.kind in "iu" and draw(st.integers(0, 4)):
             info = np.iinfo(column.dtype)
             number = st.integers(-2, 3) | st.sampled_from(
                 [info.min, info.max, Q_TOTAL, Q_TOTAL + 1, Q_TOTAL - 1, 5, -5]

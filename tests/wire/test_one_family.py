@@ -78,7 +78,7 @@ def survives(agreement: Agreement | None, data: bytes) -> int:
     return sum(not isinstance(o, RemoteProtocolError) for o in outcomes)
 
 
-@settings(max_examples=400)
+@settings(max_examples=max(400, settings.default.max_examples))
 @given(mangled())
 def test_one_family_of_any_bytes(case: tuple[Agreement | None, bytes]) -> None:
     survives(*case)
