@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, cast
 
-from pp1wire.net import listen
 from pp1wire.net.address import Address, UnixAddress, parse_address
 from pp1wire.net.errors import NetError, summary
 from pp1wire.net.link import peer_name
 from pp1wire.net.models import DraftModel
+from pp1wire.net.sockets import bound_address, listen, unlink_if_ours
 from pp1wire.net.stages import Stages
 from pp1wire.net.tally import Tally, add
 from pp1wire.net.tap import Tap
@@ -108,11 +108,13 @@ class WorkerServer:
         """
         if self._server is not None:
             raise NetError(f"the server at {self.address} was started before")
-        sock = listen.listen(self.address)
-        self.address = listen.bound_address(sock, self.address)
+        sock = listen(self.address)
+        self.address = bound_address(sock, self.address)
         if isinstance(self.address, UnixAddress):
             self._inode = os.stat(self.address.path).st_ino  # noqa: PTH116 - one call, no Path needed
-        self._server = await asyncio.get_running_loop().create_server(self._accept, sock=sock)
+        loop = asyncio.get_running_loop()
+        make = loop.create_unix_server if isinstance(self.address, UnixAddress) else loop.create_server
+        self._server = await make(self._accept, sock=sock)
         _log.info("serving at %s", self.address)
         return self.address
 
@@ -127,7 +129,7 @@ class WorkerServer:
             self._ended.set()
             return
         self._server.close()
-        listen.unlink_if_ours(self.address, self._inode)
+        unlink_if_ours(self.address, self._inode)
         for handshake in self._handshakes:
             handshake.cancel()
         limit = self._grace if grace is None else grace

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from pp1wire.errors import LocalProtocolError, PP1Error
-from pp1wire.net.address import Address, UnixAddress
+from pp1wire.net.address import Address, TcpAddress
 from pp1wire.net.errors import ConnectError, summary
 from pp1wire.net.link import Link
-from pp1wire.net.listen import connect_error
+from pp1wire.net.sockets import connect_error, connected_socket
 from pp1wire.net.stages import Stages
 from pp1wire.net.tap import Tap
 from pp1wire.protocol import (
@@ -105,20 +105,21 @@ class VerifierConnection:
             ConnectError: no socket, no TLS, or no agreement; the socket is closed then.
         """
         self._tls = tls is not None
-        handshake = timeout if tls else None
+        default_name = self.address.host if isinstance(self.address, TcpAddress) else "localhost"
         try:
             async with asyncio.timeout(timeout):
-                if isinstance(self.address, UnixAddress):
-                    await self._loop.create_unix_connection(
-                        lambda: self.link, self.address.path, ssl=tls,
-                        server_hostname=server_hostname or ("localhost" if tls else None),
-                        ssl_handshake_timeout=handshake,
-                    )  # fmt: skip
-                else:
-                    await self._loop.create_connection(
-                        lambda: self.link, self.address.host, self.address.port, ssl=tls,
-                        server_hostname=server_hostname, ssl_handshake_timeout=handshake,
-                    )  # fmt: skip
+                make = (
+                    self._loop.create_connection
+                    if isinstance(self.address, TcpAddress)
+                    else self._loop.create_unix_connection
+                )
+                await make(
+                    lambda: self.link,
+                    sock=await connected_socket(self.address),
+                    ssl=tls,
+                    server_hostname=(server_hostname or default_name) if tls else None,
+                    ssl_handshake_timeout=timeout if tls else None,
+                )
         except (OSError, UnicodeError) as error:
             raise connect_error(self.address, error, tls=self._tls) from None
         try:
@@ -244,17 +245,23 @@ class VerifierConnection:
             if isinstance(event, ProposalReady):
                 self._settle(event.session, self._retained(event.proposal))
             elif isinstance(event, TargetOnly):
+                _log.info("%s: session %d: round discarded: %s", self.address, event.session, event.reason)
                 self._settle(event.session, event)
             elif isinstance(event, Agreed):
                 self._agreement = event.agreement
                 self._settle_hello(event.agreement)
             elif isinstance(event, Ended):
-                waited = f"did not answer the offer in {self._hello_timeout:g} s"
-                late = ConnectError(f"{self.address} {waited}; is it a PP1 v2 worker?", retryable=True)
-                self.link.abort()
-                self._lose(late)
+                self._over(event.reason)
                 return
         self.flush()
+
+    def _over(self, reason: str) -> None:
+        if self._agreement is not None:
+            self.give_up(reason)
+            return
+        waited = f"did not answer the offer in {self._hello_timeout:g} s"
+        self.link.abort()
+        self._lose(ConnectError(f"{self.address} {waited}; is it a PP1 v2 worker?", retryable=True))
 
     def _retained(self, proposal: Proposal) -> Proposal | None:
         # So that its rows outlive the connection, should that be lost while they are being verified.

@@ -10,7 +10,7 @@ import stat
 
 import pytest
 
-from pp1wire.net import ConnectError, NetError, TcpAddress, UnixAddress, connect, listen, parse_address
+from pp1wire.net import ConnectError, NetError, TcpAddress, UnixAddress, connect, parse_address, sockets
 from tests.net.toys import collect, run, serving, terms, tokens
 
 
@@ -125,6 +125,25 @@ def test_a_live_unix_socket_is_not_taken_over_and_is_for_its_owner(tmp_path):
     assert (tmp_path / "w").exists()
 
 
+def test_every_address_of_a_host_is_tried(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        dead = free.getsockname()
+
+    async def two(loop, host, port, **options):
+        found = await asyncio.to_thread(socket.getaddrinfo, "127.0.0.1", port, **options)
+        return [(*found[0][:4], dead), *found]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", two)
+
+    async def main():
+        async with serving("127.0.0.1:0") as server, connect(f"pair:{server.address.port}", terms()) as client:
+            return server.address.port, tokens(await collect(client))
+
+    port, text = run(main())
+    assert len(text) == 40
+    assert "nobody listens there" in str(connect_error(f"pair:{port}"))
+
+
 def test_ipv6_if_there_is_any():
     async def main():
         async with serving("[::1]:0") as server, connect(server.address, terms()) as client:
@@ -161,5 +180,5 @@ def test_a_socket_that_accepts_nobody_times_out():
 )
 def test_other_reasons_are_told(number, said):
     """What a test that may run as root cannot bring about."""
-    error = listen._listen_error(TcpAddress("h", 80), OSError(number, os.strerror(number)))
+    error = sockets._listen_error(TcpAddress("h", 80), OSError(number, os.strerror(number)))
     assert str(error) == f"cannot listen at h:80: {said}"

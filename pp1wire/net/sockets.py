@@ -1,17 +1,19 @@
-"""Listening sockets, and what their errors mean in words."""
+"""Sockets that listen or are connected, and what their errors mean in words."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import stat
 from contextlib import closing, suppress
+from typing import Any
 
 from pp1wire.net.address import Address, TcpAddress, UnixAddress
 from pp1wire.net.errors import ConnectError, NetError
 
-__all__ = ["bound_address", "connect_error", "listen", "unlink_if_ours"]
+__all__ = ["bound_address", "connect_error", "connected_socket", "listen", "unlink_if_ours"]
 
 _BACKLOG = 64
 
@@ -28,6 +30,30 @@ def listen(address: Address) -> socket.socket:
 def bound_address(sock: socket.socket, address: Address) -> Address:
     """Where `sock` really listens: with the port that the system chose."""
     return address if isinstance(address, UnixAddress) else TcpAddress(address.host, int(sock.getsockname()[1]))
+
+
+async def connected_socket(address: Address) -> socket.socket:
+    """A socket connected to `address`, by the first of its host's addresses where somebody listens. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if isinstance(address, UnixAddress):
+        return await _connected(socket.AF_UNIX, 0, address.path)
+    # One at a time: asyncio's own search tells of all failures at once, and no longer what kind they were.
+    *others, last = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for family, _, protocol, _, name in others:
+        with suppress(OSError):
+            return await _connected(family, protocol, name)
+    return await _connected(last[0], last[2], last[4])
+
+
+async def _connected(family: int, protocol: int, name: Any) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, name)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def unlink_if_ours(address: Address, inode: int | None) -> None:
