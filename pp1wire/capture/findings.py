@@ -116,7 +116,7 @@ def reject_finding(
     time_ns: int | None,
     connection: int,
     endpoints: str | None,
-    direction: str,
+    direction: str | None,
     uncertain: bool,
 ) -> Finding:
     """A reject as a finding. Late answers are dropped and offers may be refused, both within the rules: notes."""

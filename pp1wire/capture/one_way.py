@@ -65,7 +65,7 @@ class OneWay:
     """Judges the bytes of one direction.
 
     Args:
-        direction: who sent them; None leaves it to the first frame.
+        direction: who sent them; None leaves it to the first frame (a verdict before one names the verifier).
         offset: stream offset of the first byte that will be fed.
         synced: whether a frame is due there.
         agreement: the connection's, if it is known.
@@ -186,7 +186,7 @@ class OneWay:
 
     def _undecoded(self, item: Undecoded, cut_is_error: bool) -> Iterator[Outcome]:
         was_synced, self._synced, self._next_sequence = self._synced, False, None
-        if not was_synced or self.direction is None:
+        if not was_synced:
             return
         error = item.error
         if error is None and cut_is_error:
@@ -199,7 +199,7 @@ class OneWay:
             )
         if error is not None:
             self._over = True
-            yield Judged(self.direction, item.offset, error=error)
+            yield Judged(self.direction or Direction.VERIFIER, item.offset, error=error)
 
     def _judge(self, frame: Frame) -> list[Outcome]:
         header = frame.header

@@ -131,11 +131,15 @@ class _StreamJudge:
                 time_ns=None,
                 connection=1,
                 endpoints=None,
-                direction=str(self._judge.direction or Direction.VERIFIER),
+                direction=self._direction,
                 uncertain=False,
             )
         )
 
+    @property
+    def _direction(self) -> str | None:
+        return None if self._judge.direction is None else str(self._judge.direction)
+
     def _find(self, severity: Severity, code: CaptureCode, message: str, offset: int | None) -> None:
-        direction = None if self._judge.direction is None else str(self._judge.direction)
+        direction = self._direction
         self._report(Finding(severity, code, message, self._name, connection=1, direction=direction, offset=offset))

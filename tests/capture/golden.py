@@ -65,10 +65,25 @@ def open_talk(representation=Representation.SPARSE) -> Talk:
     return talk
 
 
-def golden(representation=Representation.SPARSE, rounds=3) -> Talk:
-    """Two sessions; `rounds` proposals on each, with all kinds of COMMIT, a cancelled and a failed round, and an end."""
+def flip_row(data: bytes) -> bytes:
+    """The first row of these bytes changed in one bit."""
+    return data[:130] + bytes([data[130] ^ 1]) + data[131:]
+
+
+def golden(representation=Representation.SPARSE, rounds=3, *, fault=False) -> Talk:
+    """Two sessions; `rounds` proposals on each, with all kinds of COMMIT, a cancelled round, and an end.
+
+    With `fault` a first round on the first session arrives with a damaged row, and the verifier goes on without it.
+    """
     talk = open_talk(representation)
     sessions = [talk.verifier.open([1, 2, 3], seed, context_version=7) for seed in (11, 12)]
+    if fault:
+        talk.verifier.step(sessions[0], 0.0, depth=2)
+        talk.up()
+        talk.answer_all()
+        data = flip_row(talk.worker.data_to_send())
+        talk.sent.append((WORKER, data))
+        talk.events += talk.verifier.receive(data, 0.0)
     for turn in range(rounds):
         for session in sessions:
             proposal = talk.round(session, depth=2 + turn % 3)
