@@ -251,6 +251,8 @@ async def _refuse_live_socket(path: str) -> None:
     except OSError:
         return
     writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
     raise ProxyError(f"cannot listen on unix:{path}: a process listens there already")
 
 
