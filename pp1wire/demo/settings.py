@@ -56,6 +56,8 @@ class Settings:
             raise PP1Error(f"model: expected one of {', '.join(MODELS)}, got {self.model!r}")
         if self.fault is not None and self.fault not in FAULTS:
             raise PP1Error(f"fault: expected one of {', '.join(FAULTS)}, got {self.fault!r}")
+        if not 0 < self.temperature < float("inf"):
+            raise PP1Error(f"temperature: expected a finite number above 0, got {self.temperature}")
         if not self.capture.parent.is_dir():
             raise PP1Error(f"capture: no directory {str(self.capture.parent)!r}; create it, or name another file")
         if self.capture.is_dir():
