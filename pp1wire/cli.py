@@ -264,15 +264,13 @@ def _run_bench(arguments: argparse.Namespace) -> int:
 
 def _bench_room() -> Any:
     """The benchmarks: inside an installed wheel, or beside the package in a checkout."""
-    missing = None
     for name in ("pp1wire._bench", "bench"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            missing = error.name
-    if missing in ("bench", "pp1wire"):
-        raise PP1Error("the benchmarks are not installed; reinstall pp1wire, or run from a checkout")
-    raise PP1Error(f"the benchmarks need {missing}; run: pip install 'pp1wire[bench]'")
+            if error.name != name:
+                raise PP1Error(f"the benchmarks need {error.name}; run: pip install 'pp1wire[bench]'") from None
+    raise PP1Error("the benchmarks are not installed; reinstall pp1wire, or run from a checkout")
 
 
 # captures -----------------------------------------------------------------------------------------------------------------
