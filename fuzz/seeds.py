@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pp1wire.capture.vectors import load_vectors
 from pp1wire.protocol import agree
-from pp1wire.wire import Agreement, Hello, decode
+from pp1wire.wire import Agreement, Hello, MessageType, decode
 
 __all__ = ["seeds"]
 
@@ -15,7 +15,6 @@ def seeds() -> list[tuple[bytes, Agreement | None]]:
 
 
 def _agreement(frames: list[bytes]) -> Agreement | None:
-    hellos = [decode(frame, None) for frame in frames if frame[6] == 1]
-    if len(hellos) < 2 or not all(isinstance(hello, Hello) for hello in hellos):
-        return None
-    return agree(*hellos[:2])  # type: ignore[arg-type]
+    messages = [decode(frame, None) for frame in frames if frame[6] == MessageType.HELLO]
+    hellos = [message for message in messages if isinstance(message, Hello)]
+    return agree(*hellos[:2]) if len(hellos) >= 2 else None

@@ -218,22 +218,5 @@ class VerifierClient:
                 return
 
 
-def connect(
-    address: str | Address,
-    terms: Terms,
-    *,
-    tls: ssl.SSLContext | None = None,
-    server_hostname: str | None = None,
-    connect_timeout: float = 5.0,
-    hello_timeout: float = 5.0,
-    step_timeout: float = 5.0,
-    reconnect_attempts: int = 8,
-    reconnect_delay: float = 0.05,
-    tap: Tap | None = None,
-) -> VerifierClient:
-    """`async with connect(address, terms) as client:`; the arguments are those of `VerifierClient`."""
-    return VerifierClient(
-        address, terms, tls=tls, server_hostname=server_hostname, connect_timeout=connect_timeout,
-        hello_timeout=hello_timeout, step_timeout=step_timeout, reconnect_attempts=reconnect_attempts,
-        reconnect_delay=reconnect_delay, tap=tap,
-    )  # fmt: skip
+connect = VerifierClient
+"""`async with connect(address, terms) as client:` reads as what it does; it is the class itself."""

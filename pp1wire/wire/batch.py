@@ -116,7 +116,7 @@ class ReplyBatch:
         session: int,
         slot: int,
         generation: int,
-        round: int,  # noqa: A002 - the field's name
+        round: int,
         position: int,
         tokens: Sequence[int],
         rows: Sequence[Row],
