@@ -331,5 +331,8 @@ class ConnectionJudge:
         side.walk.feed(offset, data)
         if self._judge.agreement is None:
             side.opening += data[: HELLO_FRAME_BYTES - len(side.opening)]
-        self._tell.take(side, self._judge.feed(side.role, data), time_ns)
+        verdicts = self._judge.feed(side.role, data)
+        self._tell.take(side, verdicts, time_ns)
+        if side.mode is Mode.OVER and verdicts and (error := verdicts[-1].error) is not None:
+            self._summary.unjudged_bytes += offset + len(data) - error.offset
         side.marks.forget(side.walk.begin)

@@ -105,11 +105,6 @@ class OneWay:
         """Bytes held of a frame that is not whole yet."""
         return self._scanner.held if self._sessions is None else self._sessions.held
 
-    @property
-    def follows_sessions(self) -> bool:
-        """Whether a verifier's sessions are followed, so that `counters` has its rounds."""
-        return self._sessions is not None
-
     def learn(self, hello: Hello) -> None:
         """A HELLO of the connection, where none was known."""
         if self._layout.is_unknown:
@@ -140,6 +135,7 @@ class OneWay:
     def close(self) -> list[Outcome]:
         """The stream ends here: a frame that is cut is a fault."""
         if self._over:
+            self.unjudged_bytes += 0 if self._sessions is not None else self._scanner.held
             return []
         if self._sessions is not None:
             return list(self._sessions.close())
@@ -157,7 +153,9 @@ class OneWay:
         if self._sessions is None:
             return self._take(self._scanner.feed(data), cut_is_error=False)
         verdicts = self._sessions.feed(data)
-        self._over = bool(verdicts) and verdicts[-1].error is not None
+        if verdicts and (error := verdicts[-1].error) is not None:
+            self._over = True
+            self.unjudged_bytes += self._position - error.offset
         self.counters = self._sessions.counters
         return list(verdicts)
 

@@ -49,7 +49,7 @@ class Summary:
         skipped_packets: by the code that says why.
         frames: by message, also those that were rejected.
         unjudged_frames: of which only header and checksums, or only the header, could be judged.
-        unjudged_bytes: behind a fault that ended a direction, or that no verified header accounts for.
+        unjudged_bytes: from a fault on that ended a direction, or that no verified header accounts for.
         rounds: STEPs. proposals: those completed whole. discards: those void, by reason.
         unanswered: rounds that a RESET or the end came before, where both directions were seen.
         stale: messages dropped as late, by code. faults: rejects of connection scope, by code.

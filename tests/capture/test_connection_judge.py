@@ -140,6 +140,23 @@ def test_waiting_for_an_answer_is_bounded(monkeypatch) -> None:
     assert summary.tokens == SPARSE.verifier.counters.tokens
 
 
+def test_a_gap_in_a_verifiers_direction_alone_ends_its_sessions_and_not_its_frames() -> None:
+    events = Events()
+    events.send(VERIFIER, SPARSE.sent[0][1])
+    rest = SPARSE.stream(VERIFIER)[HELLO:]
+    events.send(VERIFIER, rest[:600])
+    events.lose(WORKER, HELLO)
+    events.send(VERIFIER, rest[600:1000])
+    seen = events.judge.held
+    events.lose(VERIFIER, 100)
+    events.send(VERIFIER, rest[1100:])
+    summary = events.finish()
+    assert seen < 400
+    assert events.codes == ["one_way", "gap", "gap", "resumed"]
+    assert 0 < summary.tokens < SPARSE.verifier.counters.tokens
+    assert summary.frames["commit"] > summary.commits + summary.target_only
+
+
 @pytest.mark.parametrize("reason", [EndReason.FIN, EndReason.RESET, EndReason.MISSING])
 def test_an_offer_without_answer_by_how_the_worker_ended(reason) -> None:
     events = Events()
@@ -245,6 +262,16 @@ def test_a_header_that_is_verified_but_claims_too_much_is_not_believed() -> None
     assert lost.error.code.name == "OVERSIZED_BODY"
     assert isinstance(found, Frame)
     assert (lost.length, found.offset) == (64, 64)
+
+
+def test_behind_missing_bytes_no_frame_is_due() -> None:
+    frame = bytes(frames_of(SPARSE, VERIFIER)[1].data)
+    scanner = FrameScanner()
+    (cut,) = scanner.feed(frame[:50]) + scanner.skip(20)
+    assert (cut.offset, cut.length, cut.error) == (0, 50, None)
+    lost, found = scanner.feed(b"tail of a frame" + frame)
+    assert (lost.offset, lost.length, lost.error) == (70, 15, None)
+    assert found.offset == 85
 
 
 def test_marks_are_bounded_and_name_the_packet_of_a_byte() -> None:

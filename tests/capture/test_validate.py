@@ -15,6 +15,7 @@ from pp1wire.capture.findings import ExitStatus, Severity
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.report import finding_line, report_lines
+from pp1wire.capture.text import printable, time_text
 from pp1wire.capture.validate import Validator, status_of, validate
 from pp1wire.protocol import Conversation, Verifier, Worker
 from pp1wire.wire import CommitKind, FrameSplitter, Representation, encode
@@ -279,7 +280,7 @@ def test_a_fault_of_connection_scope_is_told_once_and_the_rest_is_not_judged() -
     result = judged(capture(sent))
     assert codes(result, Severity.INVALID) == ["header_checksum_mismatch"]
     assert result.summary.faults == {"header_checksum_mismatch": 1}
-    assert result.summary.unjudged_bytes > 1000
+    assert result.summary.unjudged_bytes == len(SPARSE.stream(who)) - result.findings[0].offset
     assert result.summary.unjudged_frames > 10
 
 
@@ -509,6 +510,16 @@ def test_a_raw_verifier_stream_that_skips_a_number_is_told() -> None:
     ]
 
 
+@pytest.mark.parametrize("who", [VERIFIER, WORKER])
+def test_a_fault_of_connection_scope_ends_a_raw_stream(who) -> None:
+    frames = frames_of(SPARSE, who)
+    stream = b"".join(bytes(f.data) for f in frames if f is not frames[4])
+    result = judged(stream)
+    assert codes(result, Severity.INVALID) == ["sequence_mismatch"]
+    length = len(frames[5].data)
+    assert 0 <= len(stream) - frames[4].offset - result.summary.unjudged_bytes <= length
+
+
 # Files
 
 
@@ -656,3 +667,63 @@ def test_progress_is_told_for_large_files() -> None:
     validator = Validator(progress=lambda name, count: heard.append((name, count)))
     validator.add(io.BytesIO(SPARSE.stream(WORKER)[:HELLO] + bytes(9 << 20)), "big")
     assert [name for name, _ in heard] == ["big", "big"]
+
+
+@pytest.mark.parametrize("who", [VERIFIER, WORKER])
+def test_a_raw_stream_from_the_middle_shows_headers_and_checksums(who) -> None:
+    frames = frames_of(SPARSE, who)
+    stream = SPARSE.stream(who)[frames[3].offset :]
+    result = judged(stream)
+    assert (result.status, codes(result)) == (ExitStatus.INCOMPLETE, ["unjudged", "one_way"])
+    assert result.findings[1].direction == str(who)
+    assert result.summary.unjudged_frames == len(frames) - 3
+    damaged = stream[:70] + bytes([stream[70] ^ 1]) + stream[71:]
+    assert "body_checksum_mismatch" in codes(judged(damaged), Severity.INVALID)
+
+
+def test_a_verifier_stream_with_another_protocol_behind_the_offer() -> None:
+    for junk in (b"G", b"GET / HTTP/1.1", b"PP", SPARSE.sent[2][1][:40]):
+        found = codes(judged(SPARSE.stream(VERIFIER)[:HELLO] + junk), Severity.INVALID)
+        assert found == ["truncated" if junk[:1] == b"P" else "bad_magic"]
+
+
+def test_the_standard_input_is_read(monkeypatch) -> None:
+    class Stdin:
+        buffer = io.BytesIO(capture(SPARSE.sent))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    result = validate(["-"])
+    assert (result.status, result.files[0].name) == (ExitStatus.VALID, "-")
+
+
+def test_a_file_that_stops_being_readable_is_unreadable_from_there() -> None:
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell() > 1000:
+                raise OSError(5, "Input/output error")
+            return super().read(size)
+
+    validator = Validator()
+    validator.add(Failing(capture(SPARSE.sent)), "disk")
+    assert codes(validator.result)[-1] == "unreadable"
+    assert "Input/output error" in validator.result.findings[-1].message
+
+
+def test_the_summary_names_everything_that_was_not_judged_or_went_wrong() -> None:
+    lines = list(report_lines(judged(without(capture(FAULTY.sent, piece=100), 40))))
+    text = "\n".join(lines)
+    for piece in ("discarded             body_checksum_mismatch 1", "stale, dropped", "not judged", "by position"):
+        assert piece in text
+    assert lines[-1].startswith("invalid: 1 invalid, 1 incomplete, ")
+    file = io.BytesIO()
+    recorder = Recorder(file)
+    recorder.open(CLIENT, SERVER, NOW)
+    recorder._writer.write_packet(NOW, b"\x60" + bytes(60))
+    text = "\n".join(report_lines(judged(file.getvalue())))
+    assert "packets not read      unsupported 1" in text
+    late = Recorder(file := io.BytesIO()).open(CLIENT, SERVER, 2**64 - 1)
+    late.client_sent(b"PP1W" + bytes(100), 2**64 - 1)
+    assert "2554-07-21T23:34:33.709551615Z" in "".join(report_lines(judged(file.getvalue())))
+    assert time_text(2**80).endswith("s")
+    assert time_text(1) == "1970-01-01T00:00:00.000000001Z"
+    assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\n"
