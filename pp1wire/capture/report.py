@@ -38,7 +38,8 @@ def finding_line(finding: Finding) -> str:
     marks += ["uncertain"] if finding.uncertain else []
     behind = f" [{', '.join(marks)}]" if marks else ""
     place = f", {', '.join(where)}" if where else ""
-    return printable(f"{finding.severity} {finding.code}: {finding.file}{place}: {finding.message}{behind}")
+    what = finding.code if finding.code == finding.severity else f"{finding.severity} {finding.code}"
+    return printable(f"{what}: {finding.file}{place}: {finding.message}{behind}")
 
 
 def report_lines(result: Result) -> Iterator[str]:

@@ -18,9 +18,10 @@ __all__ = ["first_hello", "judge_stream"]
 _STEP: Final = 1 << 18
 
 _NOT_JUDGED: Final = {
-    Direction.VERIFIER: "capacities that the answer made smaller, and the proposals that COMMITs refer to",
-    Direction.WORKER: "freshness, positions, tickets and COMPLETIONs, and capacities that the offer made smaller",
+    Direction.VERIFIER: "the proposals that COMMITs refer to",
+    Direction.WORKER: "freshness, positions, tickets and COMPLETIONs",
 }
+_CAPACITIES: Final = ", and capacities that the other side made smaller"
 
 
 def first_hello(file: Readable, name: str) -> Hello:
@@ -88,6 +89,7 @@ class _StreamJudge:
         if direction is not None:
             self._summary.bytes[str(direction)] += self._size
             message = f"one direction alone: not judged are {_NOT_JUDGED[direction]}"
+            message += _CAPACITIES if self._peer is None else ""
             self._find(Severity.NOTE, CaptureCode.ONE_WAY, message, None)
 
     def _settle(self, own: Hello) -> None:

@@ -220,9 +220,8 @@ class Validator:
             self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
 
     def _unreadable(self, error: CaptureError) -> None:
-        message = str(error)
         self._report(
-            Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, message, self._file.name, offset=error.offset)
+            Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, error.reason, self._file.name, offset=error.offset)
         )
 
     def _report(self, finding: Finding) -> None:
