@@ -189,6 +189,11 @@ class ConnectionJudge:
         early, self._early = self._early, []
         for side, finding in early:
             self._tell.stream_finding(side, finding)
+        for side in self._sides.values():
+            if side.role is Direction.VERIFIER and side.mode is Mode.NEW and side.late and not side.bytes:
+                # The worker is heard first, so the offer that it answers was there and is lost.
+                side.mode, side.uncertain = Mode.ALONE, True
+                side.alone = OneWay(side.role, offset=side.end, synced=False)
         new = [side for side in self._sides.values() if side.mode is Mode.NEW]
         for side in new:
             side.mode = Mode.TOGETHER

@@ -127,6 +127,22 @@ def test_the_answer_teaches_the_verifiers_layout() -> None:
     assert "unjudged" not in events.codes
 
 
+def test_an_answer_heard_first_in_a_capture_from_the_middle_is_no_fault() -> None:
+    events = Events(from_start=False)
+    events.lose(VERIFIER, 0, FindingCode.MID_STREAM)
+    events.lose(WORKER, 0, FindingCode.MID_STREAM)
+    events.send(WORKER, SPARSE.sent[1][1])
+    for who, data in SPARSE.sent[2:]:
+        events.send(who, data)
+    summary = events.finish()
+    assert events.codes == ["mid_stream", "mid_stream", "one_way", "resumed"]
+    assert summary.frames["commit"] == summary.frames["step"] == SPARSE.verifier.counters.steps
+    assert summary.rows == SPARSE.verifier.counters.rows
+    unasked = Events()
+    unasked.send(WORKER, SPARSE.sent[1][1])
+    assert unasked.invalid() == ["unexpected_message"]
+
+
 def test_waiting_for_an_answer_is_bounded(monkeypatch) -> None:
     monkeypatch.setattr(connection_judge, "_MAX_WAITING", 300)
     events = Events()
