@@ -61,7 +61,7 @@ def hostile_rows(draw: st.DrawFn) -> tuple[Agreement, bytes]:
             id_column[draw(st.integers(0, k - 1))] = draw(small | st.sampled_from([2**31 - 1, -(2**31)]))
         elif what == "d" and k > 1:
             at = draw(st.integers(1, k - 1))
-            id_column[at] = id_column[at - 1] + draw(st.integers(-1, 1))
+            id_column[at] = max(min(id_column[at - 1] + draw(st.integers(-1, 1)), 2**31 - 1), -(2**31))
         elif what == "q":
             q_column[draw(st.integers(0, width - 1))] = draw(q_bits)
         elif what == "m" and width > 1:

@@ -269,9 +269,10 @@ def damaged_batches(draw: st.DrawFn) -> tuple[Agreement, ReplyBatch]:
             column.flat[draw(st.integers(0, column.size - 1))] = np.clip(draw(number), info.min, info.max)
             if draw(st.booleans()) and name == "counts":
                 row = column[draw(st.integers(0, len(column) - 1))]
-                row[-1] += Q_TOTAL - row.sum()
+                row[-1] = np.clip(Q_TOTAL - int(row[:-1].sum()), info.min, info.max)
         else:
-            values[name] = column.astype(draw(st.sampled_from([np.int64, np.float64, np.int16, np.uint8])))
+            with np.errstate(invalid="ignore"):
+                values[name] = column.astype(draw(st.sampled_from([np.int64, np.float64, np.int16, np.uint8])))
     return agreement, ReplyBatch(**values)
 
 

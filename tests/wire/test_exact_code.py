@@ -206,6 +206,10 @@ def reset_cases() -> None:
             case(f"{name}-count-{value}", a, data, C.PREFIX_COUNT_MISMATCH, "reset.prefix_count")
             data = changed(good, a, reset__position=value)
             case(f"{name}-position-{value}", a, data, C.PREFIX_COUNT_MISMATCH, "reset.prefix_count")
+        # The count is what the position requires, and the digest that of the body, which is longer.
+        for fewer in (0, 2):
+            data = changed(good, a, reset__prefix_count=fewer, reset__position=fewer)
+            case(f"{name}-body-longer-{fewer}", a, data, C.PREFIX_COUNT_MISMATCH, "reset.prefix_count")
         data = changed(good, a, reset__reason=ResetReason.CLOSE)
         case(f"{name}-close", a, data, C.PREFIX_COUNT_MISMATCH, "reset.prefix_count")
         data = changed(good, a, reset__prefix_digest=prefix_digest([*PREFIX, 0]))
