@@ -1,7 +1,7 @@
 """The command line: parses arguments, calls the room that does the work, prints what it returns.
 
 Exit status: 0 fine; 1 something was found wrong, or failed; 2 incomplete (validate); 3 unreadable; 64 wrong usage;
-130 interrupted.
+130 interrupted; 141 whoever read the output closed it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pp1wire.errors import PP1Error
 
 __all__ = ["main"]
 
-OK, FAILED, UNREADABLE, USAGE, INTERRUPTED = 0, 1, 3, 64, 130
+OK, FAILED, UNREADABLE, USAGE, INTERRUPTED, CLOSED_PIPE = 0, 1, 3, 64, 130, 141
 _REPRESENTATIONS = ("sparse", "dense")
 
 
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read the output has enough; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return CLOSED_PIPE
     except OSError as error:
         _complain(arguments.command, f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
         return FAILED
@@ -324,7 +324,7 @@ def _show(commands: Any) -> None:
 def _run_show(arguments: argparse.Namespace) -> int:
     from pp1wire.capture.show import show
 
-    for item in show(arguments.file, rows=arguments.rows):
+    for item in show(arguments.file, rows=arguments.rows, progress=_progress()):
         if _wants_json(arguments):
             print(json.dumps(item.to_json(), ensure_ascii=False))
         else:
