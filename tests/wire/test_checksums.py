@@ -20,8 +20,7 @@ from pp1wire.wire import (
     rows_checksum,
 )
 from pp1wire.wire.checksums import body_checksum, header_checksum
-from tests.wire.frames import DENSE, SPARSE, frame_of, reply
-from tests.wire.test_exact_code import header_resealed
+from tests.wire.frames import DENSE, SPARSE, frame_of, header_resealed, reply
 
 ids = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40)
 
