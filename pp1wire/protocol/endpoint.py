@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
+from pp1wire.protocol.compose import unsigned
 from pp1wire.protocol.counters import Counters
 from pp1wire.protocol.session import Session, Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
@@ -198,6 +199,7 @@ class Endpoint(ABC, Generic[Event]):
     def _session(self, number: int) -> Session:
         """An open session. Raises LocalProtocolError."""
         sessions = self._open().sessions.open
+        number = unsigned(number, 64, "session")
         if number not in sessions:
             raise LocalProtocolError(
                 f"session {number} is not open; open are {', '.join(map(str, sessions)) or 'none'}"

@@ -235,7 +235,13 @@ class Worker(Endpoint[WorkerEvent]):
             return None
         session = self._session(step.session)
         awaited = session.state is SessionState.DRAFTING and session.generation == step.generation
-        return session if awaited and session.step_round == step.round else None
+        if not awaited or session.step_round != step.round:
+            return None
+        if step != session.latest.step:
+            raise LocalProtocolError(
+                f"session {step.session}: expected the step that its Draft event gave, got {step!r}"
+            )
+        return session
 
     def _awaited(self, step: Step) -> Session | None:
         session = self._find(step)

@@ -117,7 +117,7 @@ def test_steps_and_opens_that_do_not_fit_are_refused():
     for change in ({"prefix_ids": [99]}, {"proposal_seed": 2**64}, {"context_version": -1}):
         unchanged(p, lambda c=change: p.verifier.cancel(1, **c))
     for number in (0, 2, -1):
-        unchanged(p, lambda n=number: p.verifier.step(n, 0.0), "not open")
+        unchanged(p, lambda n=number: p.verifier.step(n, 0.0), "session")
     unchanged(p, lambda: p.verifier.discard(1), "expected an open round")
     p.verifier.step(1, 0.0)
     unchanged(p, lambda: p.verifier.step(1, 0.0), "round_still_open")
@@ -247,3 +247,49 @@ def test_the_verification_seed_is_in_no_message():
 def test_an_offer_is_needed():
     with pytest.raises(LocalProtocolError):
         Verifier(offer(max_depth=6)).start(0.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: v.step(1, "soon"),
+        lambda v: v.step(1, None),
+        lambda v: v.step(1, float("nan")),
+        lambda v: v.step(1, 0.0, depth="1"),
+        lambda v: v.step(1, 0.0, depth=1.0),
+        lambda v: v.step(1, 0.0, temperature=None),
+        lambda v: v.step(1, 0.0, support=1.0),
+        lambda v: v.step([], 0.0),
+        lambda v: v.step(1.0, 0.0),
+        lambda v: v.open([1], 1.5),
+        lambda v: v.open([1], 1, generation=1.5),
+        lambda v: v.cancel(1, proposal_seed=1.5),
+        lambda v: v.cancel(1, context_version="2"),
+    ],
+)
+def test_arguments_of_a_wrong_type_change_nothing(call):
+    p = opened()
+    unchanged(p, lambda: call(p.verifier))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"raw_accepted": 1.5},
+        {"raw_accepted": "1"},
+        {"raw_accepted": -1},
+        {"raw_accepted": np.array([1, 1])},
+        {"accepted": 1.0},
+        {"accepted": None},
+        {"accepted": 2**70},
+        {"kind": "bonus"},
+        {"kind": 99},
+    ],
+)
+def test_commits_of_a_wrong_type_change_nothing(arguments):
+    p = opened()
+    [ready] = p.round(1, depth=2)
+    good = {"accepted": 1, "kind": K.CORRECTION, "tokens": [int(ready.proposal.tokens[0]), 3]}
+    unchanged(p, lambda: p.verifier.commit(1, **(good | arguments)))
+    unchanged(p, lambda: p.verifier.discard(1, []))
+    p.verifier.commit(1, **good)

@@ -255,3 +255,17 @@ def test_one_q_the_rows_sent_are_the_rows_drawn_from():
         ):
             all_ids = np.arange(len(counts), dtype=np.int32) if ids is None else ids
             assert sample(all_ids, counts, int(ticket)) == token
+
+
+def test_a_step_that_no_draft_event_gave_is_refused():
+    p = pair()
+    p.verifier.open([1, 2], 5)
+    p.verifier.step(1, 0.0, depth=2)
+    p.to_worker()
+    step = p.drafts[0].step
+    rows = draft(step, [1, 2], p.drafts[0].tickets())
+    for change in ({"depth": 1}, {"support": 1}, {"proposal_seed": 0}, {"slot": 1}):
+        with pytest.raises(LocalProtocolError, match="Draft event"):
+            p.worker.reply(replace(step, **change), *rows)
+    assert not p.worker.has_data_to_send
+    assert p.worker.reply(step, *rows)
