@@ -47,7 +47,7 @@ class Request:
         self._session = 0
         self._proposal: Proposal | None = None
         self._proposing = False
-        self._entered = False
+        self._used = self._entered = False
         self.generation = 1
         self.round = 0
 
@@ -116,14 +116,14 @@ class Request:
         Raises:
             LocalProtocolError: no proposal is held, or the arguments contradict it; nothing changed.
         """
-        proposal = self._held()
-        _check_commit(proposal, accepted, kind, tokens)
+        ids = _checked(tokens, self._client.terms.vocab_size).tolist()
+        _check_commit(self._held(), accepted, kind, ids, accepted if raw_accepted is None else raw_accepted)
         if self._connection is not None:
-            self._connection.core.commit(self._session, accepted, kind, tokens, raw_accepted=raw_accepted)
+            self._connection.core.commit(self._session, accepted, kind, ids, raw_accepted=raw_accepted)
             self._connection.flush_soon()
         else:
             self._client.events["commits_without_worker"] += 1
-        self._ids.extend(tokens)
+        self._ids.extend(ids)
         self._release()
 
     def discard(self) -> TargetOnly:
@@ -160,6 +160,9 @@ class Request:
         self._ids.append(checked)
 
     async def __aenter__(self) -> Self:
+        if self._used:
+            raise LocalProtocolError("request: entered once already; a new one, with a new root seed, is needed")
+        self._used = True
         await self._client._enter(self)
         self._entered = True
         return self
@@ -180,6 +183,7 @@ class Request:
         if connection is None:
             return self._none("not_connected")
         await connection.ready_for_more()
+        self._require_entered()
         if not connection.is_live:
             return self._none("not_connected")
         agreement = connection.agreement
@@ -202,6 +206,7 @@ class Request:
             self._proposal = outcome
             self._advance(outcome.generation, outcome.round)
             return outcome
+        self._require_entered()
         if outcome is None:
             return self._none("connection_lost")
         self._advance(outcome.generation, 0)
@@ -243,9 +248,12 @@ class Request:
 
     def _leave(self) -> None:
         if self._connection is not None:
-            self._connection.core.close(self._session)
-            self._connection.flush_soon()
+            self._connection.close_session(self._session)
             self._connection = None
+
+    def _require_entered(self) -> None:
+        if not self._entered:
+            raise LocalProtocolError("request: it was left while it proposed")
 
     def _none(self, reason: str) -> TargetOnly:
         self._client.fallbacks[reason] += 1
@@ -271,7 +279,7 @@ def _checked(values: npt.ArrayLike, vocabulary: int) -> npt.NDArray[np.int32]:
     return ids.astype(np.int32)
 
 
-def _check_commit(proposal: Proposal, accepted: int, kind: CommitKind, tokens: Sequence[int]) -> None:
+def _check_commit(proposal: Proposal, accepted: int, kind: CommitKind, tokens: list[int], raw_accepted: int) -> None:
     # The core holds COMMITs to the same rules; without a connection there is none to ask.
     depth = proposal.depth
     allowed = {
@@ -281,7 +289,9 @@ def _check_commit(proposal: Proposal, accepted: int, kind: CommitKind, tokens: S
     }.get(kind, range(0))
     if accepted not in allowed or len(tokens) != accepted + (kind is not CommitKind.NONE):
         raise LocalProtocolError(
-            f"commit: {kind.name.lower()} with {accepted} of {depth} accepted and {len(tokens)} tokens is not possible"
+            f"commit: {kind!r} with {accepted} of {depth} accepted and {len(tokens)} tokens is not possible"
         )
-    if list(tokens[:accepted]) != proposal.tokens[:accepted].tolist():
+    if raw_accepted not in range(accepted, depth + 1):
+        raise LocalProtocolError(f"commit: raw_accepted: expected {accepted} to {depth}, got {raw_accepted!r}")
+    if tokens[:accepted] != proposal.tokens[:accepted].tolist():
         raise LocalProtocolError("commit: the accepted tokens are not those proposed")

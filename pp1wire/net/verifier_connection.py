@@ -154,6 +154,12 @@ class VerifierConnection:
         self.flush_soon()
         return generation
 
+    def close_session(self, session: int) -> None:
+        """The request is over: end its session, and whoever waits for its round hears that there is none."""
+        self.core.close(session)
+        self.flush_soon()
+        self._settle(session, None)
+
     async def ready_for_more(self) -> None:
         """Return once the worker has read enough of what was sent; one that does not is given up, like a late STEP."""
         if not self.link.is_congested:
