@@ -56,7 +56,9 @@ def counts_from_q(q: Q) -> Counts | None:
     scaled = q * _SCALE
     if np.count_nonzero(np.trunc(scaled) != scaled):
         return None
-    return scaled.astype(np.int32)
+    counts = scaled.astype(np.int32)
+    # A thread that takes subnormal numbers for zero computes as if they were; the bits tell.
+    return counts if np.count_nonzero(q.view(np.uint32)) == np.count_nonzero(counts) else None
 
 
 def sparse_counts_are_canonical(
@@ -123,6 +125,9 @@ def dense_row_counts(q: Q, counts: Counts, scratch: Q, token: int, vocab_size: i
         if np.count_nonzero(whole != scaled):
             return False
         np.copyto(counts[part], scaled, casting="unsafe")
+        # See counts_from_q.
+        if np.count_nonzero(q[part].view(np.uint32)) != np.count_nonzero(counts[part]):
+            return False
         # Rounding is monotone, so a part whose true sum is 2^24 or more never shows as less; only then are integers needed.
         mass = int(np.add.reduce(scaled))
         total += mass if mass < _EXACT_FLOAT32 else _total(counts[part])

@@ -24,6 +24,7 @@ _COLUMNS_AT = BODY_STRUCTS[MessageType.REPLY].size
 # Wide rows are walked in blocks, so that a bad row needs no more memory than a good one.
 _BLOCK = 32768
 _SIGN, _EXPONENT, _ONE_BITS = 0x80000000, 0x7F800000, 0x3F800000
+_SMALLEST_BITS = 0x33800000  # of 2^-24
 
 
 def row_fault(frame: Frame, agreement: Agreement, *, checksum: bool = True) -> RemoteProtocolError | None:
@@ -114,7 +115,9 @@ def _bad_entries(q: npt.NDArray[np.float32], sparse: bool) -> npt.NDArray[np.boo
     bits = q.view(np.uint32)
     usable = bits & np.uint32(_EXPONENT) != _EXPONENT
     scaled = np.where(usable, q, np.float32(0)).astype(np.float64) * Q_TOTAL
-    bad = ~usable | (bits >= _SIGN) | (np.trunc(scaled) != scaled)
+    # By bits, as a thread may take subnormal numbers for zero.
+    too_small = (bits != 0) & (bits < _SMALLEST_BITS)
+    bad = ~usable | (bits >= _SIGN) | too_small | (np.trunc(scaled) != scaled)
     return np.asarray(bad | (bits == 0) if sparse else bad)
 
 

@@ -20,6 +20,7 @@ from pp1wire.wire.rows import encode_replies, read_rows
 
 __all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
 
+_ROWS_AT_ONCE: Final = 64
 _TYPES: Final = {cls: MessageType(number) for number, cls in schema.MESSAGE_CLASSES.items()}
 
 
@@ -183,24 +184,32 @@ class FrameReader:
     def _decode(self, frames: list[Frame]) -> None:
         index = 0
         while index < len(frames) and not self._ended:
-            if frames[index].header.message_type is MessageType.REPLY:
-                index += self._decode_rows(frames[index:])
-                continue
-            try:
-                self._outcomes.append(decode_frame(frames[index], self.agreement))
-            except RemoteProtocolError as error:
-                self._end(error)
-            index += 1
+            end = index
+            while (
+                end < min(len(frames), index + _ROWS_AT_ONCE) and frames[end].header.message_type is MessageType.REPLY
+            ):
+                end += 1
+            if end > index:
+                self._decode_rows(frames[index:end])
+                index = end
+            else:
+                self._decode_one(frames[index])
+                index += 1
 
-    def _decode_rows(self, frames: list[Frame]) -> int:
-        """Decode the REPLYs that `frames` begins with, up to the first bad one; how many frames that used."""
-        others = (i for i, f in enumerate(frames) if f.header.message_type is not MessageType.REPLY)
-        batch, error = read_rows(frames[: next(others, len(frames))], _required(self.agreement))
+    def _decode_rows(self, frames: list[Frame]) -> None:
+        batch, error = read_rows(frames, _required(self.agreement))
         self._outcomes.extend(batch[i] for i in range(len(batch)))
-        if error is None:
-            return len(batch)
-        self._end(error)
-        return len(batch) + 1
+        if error is not None:
+            self._end(error)
+            # One by one from here: judged together again and again, many bad rows would cost the square of their number.
+            for frame in frames[len(batch) + 1 :]:
+                self._decode_one(frame)
+
+    def _decode_one(self, frame: Frame) -> None:
+        try:
+            self._outcomes.append(decode_frame(frame, self.agreement))
+        except RemoteProtocolError as error:
+            self._end(error)
 
     def _end(self, error: RemoteProtocolError) -> None:
         self._outcomes.append(error.with_traceback(None))

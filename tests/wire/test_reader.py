@@ -98,3 +98,42 @@ def test_limits_are_the_bytes_of_real_frames(representation: Representation) -> 
     assert limits.row_bytes(representation) == agreement.payload_bytes
     done = encode(completion(agreement, slot=0), agreement, 0)
     assert limits.round_bytes(representation) == 3 * agreement.reply_frame_bytes + len(done)
+
+
+@both
+@pytest.mark.parametrize("alternating", [False, True], ids=["rows only", "rows between completions"])
+def test_chunking_rejecting_many_rows_judges_each_a_bounded_number_of_times(
+    agreement: Agreement, alternating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = 0
+
+    def counting(frames, agreed):
+        nonlocal judged
+        judged += len(frames)
+        return read_rows(frames, agreed)
+
+    monkeypatch.setattr("pp1wire.wire.reader.read_rows", counting)
+    good = encode_all([reply(agreement, position=0)], agreement)
+    bad = changed(good, agreement, reply__reserved_2=b"\1" + bytes(7))
+    many = 1_000
+    stream = bytearray()
+    for number in range(many):
+        row = changed(bad, agreement, header__sequence=number * (1 + alternating))
+        stream += row
+        if alternating:
+            stream += encode(completion(agreement), agreement, 2 * number + 1)
+    reader, errors, messages = FrameReader(agreement), 0, 0
+    data = bytes(stream)
+    while True:
+        try:
+            got = reader.feed(data)
+        except RemoteProtocolError as error:
+            assert error.code is RejectCode.RESERVED_NOT_ZERO
+            errors += 1
+        else:
+            messages += len(got)
+            if not got:
+                break
+        data = b""
+    assert (errors, messages) == (many, many * alternating)
+    assert judged <= 2 * many
