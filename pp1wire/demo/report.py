@@ -52,7 +52,7 @@ class Leg:
         theirs: dict[str, Any] = (self.worker or {}).get("stages", {})
         result: dict[str, float | None] = {}
         for name in ("draft", "encode"):
-            result[name] = theirs[name]["seconds"] / proposed * 1e3 if name in theirs else None
+            result[name] = theirs[name]["seconds"] / max(1, theirs[name]["runs"]) * 1e3 if name in theirs else None
         decode = self.stages["decode"] / proposed * 1e3
         propose = sum(r.propose_s for r in self.rounds if r.fallback is None) / proposed * 1e3
         drafted, encoded = result["draft"], result["encode"]
@@ -87,12 +87,19 @@ class Report:
     validation: Result
 
     @property
-    def as_expected(self) -> bool:
-        """Without a fault: every round was verified and the recording is valid. With one: the target went on alone."""
+    def surprise(self) -> str | None:
+        """What a run must not do: without a fault, leave a round unverified or record something invalid; with one, hide it."""
         fallen = [r for leg in self.legs for r in leg.rounds if r.fallback is not None]
         if self.settings.fault is not None:
-            return bool(fallen)
-        return not fallen and self.validation.status == 0
+            return None if fallen else f"the fault {self.settings.fault} cost no round a proposal"
+        if fallen:
+            return f"{len(fallen)} rounds had no proposal, the first for {fallen[0].fallback}, though no fault was injected"
+        return None if self.validation.status == 0 else "the recording is not valid"
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether nothing surprising happened."""
+        return self.surprise is None
 
     def as_data(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -101,6 +108,7 @@ class Report:
             "fault": self.settings.fault,
             "seed": self.settings.seed,
             "as_expected": self.as_expected,
+            "surprise": self.surprise,
             "capture": str(self.settings.capture),
             "validation": self.validation.to_json(),
             "legs": [self._leg_data(leg) for leg in self.legs],
@@ -111,9 +119,13 @@ class Report:
         lines = []
         for leg in self.legs:
             lines += ["", *self._leg_lines(leg)]
-        lines += ["", f"recording: {self.settings.capture} (it holds the prompts, the tokens and the proposal seeds)"]
+        size = self.settings.capture.stat().st_size / 1e6
+        lines += [
+            "",
+            f"recording: {self.settings.capture}, {size:.1f} MB; it holds the prompts, the tokens and the proposal seeds",
+        ]
         lines += self._verdict_lines()
-        return lines
+        return [*lines, "", f"not as expected: {self.surprise}"] if self.surprise else lines
 
     def _verdict_lines(self) -> list[str]:
         seen = self.validation.summary
@@ -145,8 +157,8 @@ class Report:
         lines += [
             f"  ms a round by stage   {stages}",
             (
-                f"  reject counters       {', '.join(f'{name} {n}' for name, n in rejects.items()) or 'none'}"
-                f" ({len(data['rejects']) - len(rejects)} others are 0)"
+                f"  reject counters       {', '.join(f'{name} {n}' for name, n in rejects.items()) or 'all 0'}"
+                f" (of {len(data['rejects'])} counters)"
             ),
         ]
         return lines

@@ -27,8 +27,12 @@ __all__ = ["demo"]
 Say = Callable[[str], None]
 
 _STEP_SECONDS = {"synthetic": 5.0, "smollm2": 20.0}
+_MODELS = {
+    "synthetic": "draft and target are made up, at the deployment's vocabulary of 129,280; tokens are shown as ids",
+    "smollm2": "target: SmolLM2-135M; draft: the same without one block, so this shows exactness, not speed; "
+    "two processes load it now, about 10 s",
+}
 _LATE_STEP_SECONDS = {"synthetic": 1.0, "smollm2": 4.0}
-_SOUND_PROPOSALS = 3
 
 
 def demo(settings: Settings, say: Say) -> Report:
@@ -54,8 +58,10 @@ async def _demo(settings: Settings, say: Say) -> Report:
 async def _leg(settings: Settings, representation: Representation, recorder: Recorder, say: Say) -> Leg:
     """All requests with one representation, against a worker of its own."""
     shape = f"k={settings.support}" if representation is Representation.SPARSE else "every id"
-    say(f"── {settings.model}, {representation.name.lower()} rows ({shape}), {settings.request_count} requests, "
-        f"depth {settings.depth}, T = {settings.temperature:g}: starting the draft worker")  # fmt: skip
+    count = settings.request_count
+    say(f"── {settings.model}, {representation.name.lower()} rows ({shape}), {count} request{'s' * (count > 1)}, "
+        f"depth {settings.depth}, T = {settings.temperature:g}")  # fmt: skip
+    say(f"   {_MODELS[settings.model]}")
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pp1wire-")))
         worker_socket = directory / "worker"
@@ -76,7 +82,7 @@ async def _leg(settings: Settings, representation: Representation, recorder: Rec
                     settings.fault,
                     listen=address,
                     worker=worker_socket,
-                    after=_SOUND_PROPOSALS,
+                    after=settings.sound_proposals,
                     delay=1.5 * step_seconds,
                     kill=worker.kill,
                 )
@@ -148,5 +154,5 @@ class _Lane:
         if decided.fallback is None:
             what = f"{decided.accepted}/{len(decided.drafted)} +{decided.kind.name.lower()}"
         else:
-            what = f"target only: {decided.fallback}"
+            what = f"(target only: {decided.fallback})"
         return f"[{self.number + 1}] {what:<16} {self.talk.show(self.number, decided.tokens)}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pp1wire.errors import PP1Error
@@ -16,6 +18,11 @@ FAULTS = ("corrupt", "truncate", "late", "kill")
 
 _DEFAULT_ROUNDS = {"synthetic": 10, "smollm2": 24}
 _DEFAULT_REQUESTS = {"synthetic": MAX_SLOTS, "smollm2": 2}
+
+
+def default_capture() -> Path:
+    """A file of this run's own among the temporary ones: recordings hold what was said, and dense ones are large."""
+    return Path(tempfile.gettempdir()) / f"pp1wire-demo-{os.getpid()}.pcapng"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class Settings:
     sockets: int = 1
     seed: int = 1
     fault: str | None = None
-    capture: Path = Path("pp1wire-demo.pcapng")
+    capture: Path = field(default_factory=default_capture)
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -72,6 +79,11 @@ class Settings:
     def request_count(self) -> int:
         """Requests in flight."""
         return _DEFAULT_REQUESTS[self.model] if self.requests is None else self.requests
+
+    @property
+    def sound_proposals(self) -> int:
+        """Proposals that pass before a fault is injected; there is always one left for it."""
+        return min(3, self.round_count * self.request_count - 1)
 
     @property
     def representations(self) -> tuple[Representation, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import pytest
 
 from pp1wire.demo.run import demo
@@ -72,6 +75,27 @@ def test_fault_falls_back_to_the_target_and_is_counted(tmp_path, fault, counted,
     assert any(r.kind.name == "TARGET_ONLY" for r in leg.rounds)
     assert any("target only" in line for line in said)
     assert report.validation.status.name.lower() == verdict
+
+
+@pytest.mark.parametrize("fault", ["corrupt", "truncate", "kill"])
+def test_fault_finds_a_round_however_short_the_run_is(tmp_path, fault):
+    report, said = run(tmp_path, rounds=1, requests=1, fault=fault)
+    assert report.as_expected, said
+    assert report.legs[0].rounds[0].fallback is not None
+
+
+def test_what_is_not_as_expected_is_said(tmp_path):
+    report, _ = run(tmp_path, rounds=2, requests=1, representation="sparse")
+    assert report.surprise is None
+    for lane in report.legs[0].lanes:
+        lane[0] = replace(lane[0], fallback="deadline")
+    assert "deadline" in report.surprise
+    assert report.lines()[-1] == f"not as expected: {report.surprise}"
+
+
+def test_recordings_of_two_runs_are_two_files():
+    assert Settings().capture.name.startswith("pp1wire-demo-")
+    assert str(os.getpid()) in Settings().capture.name
 
 
 def test_fault_that_is_no_fault_of_a_proposal_lets_drafting_go_on(tmp_path):

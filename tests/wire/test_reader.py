@@ -128,8 +128,7 @@ def test_chunking_rejecting_many_rows_judges_each_a_bounded_number_of_times(
         try:
             got = reader.feed(data)
         except RemoteProtocolError as error:
-            assert error.code is RejectCode.RESERVED_NOT_ZERO
-            errors += 1
+            errors += error.code is RejectCode.RESERVED_NOT_ZERO
         else:
             messages += len(got)
             if not got:
