@@ -123,48 +123,48 @@ def _above_zero(text: str) -> float:
 
 def _demo(commands: Any) -> None:
     command = _command(commands, "demo", _run_demo, "a draft worker and a verifier decode together, as two processes")
+    # What is not given is left to the settings, whose defaults depend on the model.
+    given: dict[str, Any] = {"default": argparse.SUPPRESS}
     command.add_argument("--model", choices=("synthetic", "smollm2"), default="synthetic", help="whose logits")
     command.add_argument(
-        "--representation", choices=_REPRESENTATIONS, default=None,
-        help="how q travels; None: the synthetic model shows both, smollm2 sparse",
+        "--representation", choices=_REPRESENTATIONS, **given,
+        help="how q travels (default: sparse; the synthetic model then shows dense, too)",
     )  # fmt: skip
     command.add_argument(
-        "--rounds", type=_integer(1, 10_000), default=None, help="rounds a request; None: enough to see"
+        "--rounds", type=_integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
     )
-    command.add_argument(
-        "--requests", type=_integer(1, 4), default=None, help="requests in flight; None: the model's usual"
-    )
+    command.add_argument("--requests", type=_integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
     command.add_argument("--temperature", "-T", type=_above_zero, default=1.0, help="of the draft and of the target")
     command.add_argument("--support", "-k", type=_integer(1, 4096), default=32, help="entries of a sparse row")
     command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
-    command.add_argument("--sockets", type=_integer(1, 4), default=1, help="connections that the requests share")
+    command.add_argument(
+        "--sockets", type=_integer(1, 4), default=1, help="connections that the requests are spread over"
+    )
     command.add_argument("--seed", type=_integer(0, 2**64 - 1), default=1, help="of every request; repeats a run")
     command.add_argument(
-        "--fault", choices=("corrupt", "truncate", "late", "kill"), default=None,
-        help="inject one fault, and watch the target go on alone",
+        "--fault", choices=("corrupt", "truncate", "late", "kill"), **given,
+        help="inject one fault after a few rounds, and watch the target go on alone",
     )  # fmt: skip
-    command.add_argument("--capture", type=Path, default=Path("pp1wire-demo.pcapng"), help="where the recording goes")
+    command.add_argument(
+        "--capture",
+        type=Path,
+        **given,
+        help="where the recording goes (default: a file of its own among the temporary ones)",
+    )
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:
     from pp1wire.demo import run
     from pp1wire.demo.settings import Settings
 
-    settings = Settings(
-        model=arguments.model,
-        representation=arguments.representation,
-        rounds=arguments.rounds,
-        requests=arguments.requests,
-        temperature=arguments.temperature,
-        support=arguments.support,
-        depth=arguments.depth,
-        sockets=arguments.sockets,
-        seed=arguments.seed,
-        fault=arguments.fault,
-        capture=arguments.capture,
-    )
+    given = {name: value for name, value in vars(arguments).items() if name not in ("command", "run", "json")}
+    settings = Settings(**given)
     as_json = _wants_json(arguments)
-    report = run.demo(settings, say=(lambda _: None) if as_json else (lambda line: print(line, flush=True)))
+    try:
+        report = run.demo(settings, say=(lambda _: None) if as_json else (lambda line: print(line, flush=True)))
+    except KeyboardInterrupt:
+        _complain("demo", f"interrupted; what was decided until then is in {settings.capture}")
+        raise
     if as_json:
         _print_json(report.as_data())
     return OK if report.as_expected else FAILED
