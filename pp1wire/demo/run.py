@@ -18,6 +18,7 @@ from pp1wire.demo.prompts import SmolLM2Talk, SyntheticTalk
 from pp1wire.demo.report import Leg, Report
 from pp1wire.demo.settings import Settings
 from pp1wire.demo.worker_handle import WorkerHandle
+from pp1wire.errors import PP1Error
 from pp1wire.net import Round, TargetModel, VerifierClient, connect, decode
 from pp1wire.sampling import choice_root
 from pp1wire.wire import Representation
@@ -41,7 +42,14 @@ def demo(settings: Settings, say: Say) -> Report:
     Raises:
         PP1Error: it cannot start: a model is missing, the worker ended, the recording cannot be written.
     """
-    return asyncio.run(_demo(settings, say))
+    try:
+        return asyncio.run(_demo(settings, say))
+    except* PP1Error as group:
+        # Requests run side by side; the first one's error says enough.
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 async def _demo(settings: Settings, say: Say) -> Report:

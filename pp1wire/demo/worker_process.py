@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
 
 from pp1wire.demo.identities import draft_model, terms
@@ -60,8 +61,9 @@ async def _parent_is_done() -> None:
 
 
 def _tell(what: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):  # the parent is gone, and the end of standard input says so, too
+        sys.stdout.write(json.dumps(what) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -140,8 +140,11 @@ class ReplyBatch:
         ids = np.zeros((n, agreement.id_entries), dtype=np.int32)
         counts = np.zeros((n, agreement.q_entries), dtype=np.int32)
         entries = np.full(n, agreement.vocab_size, dtype=np.uint32)
-        for index, (row_ids, row_counts) in enumerate(rows):
-            row_ids, row_counts = as_array(row_ids), as_array(row_counts)
+        for index, row in enumerate(rows):
+            try:
+                row_ids, row_counts = map(as_array, row)
+            except (TypeError, ValueError):
+                raise LocalProtocolError(f"row {index}: expected a pair (ids, counts), got {short(row)}") from None
             _check_row(index, row_ids, row_counts, agreement)
             if dense:
                 counts[index, row_ids] = row_counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -140,6 +141,8 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
         RemoteProtocolError: the first fault of the first bad frame; TRUNCATED when `buffer` ends inside a frame.
     """
     source = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    # A numpy number of few bits would wrap where the sequence goes on.
+    sequence = None if sequence is None else operator.index(sequence)
     layout = _layout(agreement)
     n, rest = divmod(len(source), layout.size)
     view = memoryview(source)

@@ -306,3 +306,14 @@ def test_counts_that_float32_would_round_are_refused() -> None:
 
 def test_every_error_has_one_base() -> None:
     assert issubclass(LocalProtocolError, PP1Error)
+
+
+@pytest.mark.parametrize("row", [None, (), ([1],), ([1], [2], [3]), 7], ids=repr)
+def test_rows_that_are_no_pairs_are_refused(row):
+    with pytest.raises(LocalProtocolError, match="pair"):
+        ReplyBatch.from_rows(SPARSE, session=1, slot=0, generation=1, round=1, position=0, tokens=[1], rows=[row])
+
+
+def test_a_numpy_sequence_number_does_not_wrap():
+    frame = encode_all([reply(SPARSE, position=i) for i in range(2)], SPARSE, 255)
+    assert len(decode_replies(frame, SPARSE, np.uint8(255))) == 2
