@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -71,7 +72,9 @@ class VerifierClient:
             0,
         )
         """Counters of what no single connection can count."""
-        self.fallbacks = dict.fromkeys(("not_connected", "connection_lost", "prefix_limit", "no_slot"), 0)
+        self.fallbacks = dict.fromkeys(
+            ("not_connected", "connection_lost", "prefix_limit", "no_slot", "smaller_terms"), 0
+        )
         """Rounds for which no proposal was to be had, by reason; discards are in `counters()`."""
         self._tls = tls
         self._server_hostname = server_hostname
@@ -87,6 +90,7 @@ class VerifierClient:
         self._requests: set[Request] = set()
         self._finished: Tally = add(Counters().as_dict())
         self._closing = False
+        self._first: Agreement | None = None
 
     @property
     def is_connected(self) -> bool:
@@ -129,6 +133,7 @@ class VerifierClient:
         await self._connect()
         live = self._live()
         self._slots = asyncio.Semaphore(self.terms.max_slots if live is None else live.agreement.max_slots)
+        self._first = None if live is None else live.agreement
 
     async def aclose(self) -> None:
         """End: sessions are gone, no attempt to connect goes on."""
@@ -149,6 +154,12 @@ class VerifierClient:
         await self.aclose()
 
     # For requests.
+
+    @property
+    def has_first_terms(self) -> bool:
+        """Whether the live connection's agreement is, but for its id, the one that the client began with."""
+        now, first = self.agreement, self._first
+        return now is not None and first is not None and replace(now, id=first.id) == first
 
     def _live(self) -> VerifierConnection | None:
         connection = self._connection

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pp1wire.errors import LocalProtocolError
 from pp1wire.net.models import Tokens
 from pp1wire.protocol import Proposal, TargetOnly
+from pp1wire.protocol.compose import unsigned
 from pp1wire.sampling import Key, proposal_seed, verification_seed
 from pp1wire.wire import CommitKind
 
@@ -147,6 +148,7 @@ class Request:
         """
         if self._proposal is not None or self._proposing:
             raise LocalProtocolError("request: commit or discard the proposal first")
+        self._require_entered()
         (checked,) = _checked([token], self._client.terms.vocab_size).tolist()
         connection = self._connection
         if connection is not None and self.position >= connection.agreement.max_prefix:
@@ -187,26 +189,34 @@ class Request:
         if not connection.is_live:
             return self._none("not_connected")
         agreement = connection.agreement
-        depth = agreement.max_depth if depth is None else depth
+        depth = agreement.max_depth if depth is None else unsigned(depth, 8, "depth")
         if self.position + depth + 1 > agreement.max_prefix:
             self._leave()
             return self._none("prefix_limit")
         if self._connection is None and not self._open_on(connection):
             return self._none("no_slot")
-        connection.core.step(
-            self._session, asyncio.get_running_loop().time(), depth=depth, temperature=temperature, support=support
-        )
+        try:
+            connection.core.step(
+                self._session, asyncio.get_running_loop().time(), depth=depth, temperature=temperature, support=support
+            )
+        except LocalProtocolError:
+            if self._client.has_first_terms:
+                raise
+            # The caller asked for what was agreed at first; a worker that came back with less is no fault of his.
+            return self._none("smaller_terms")
         waiter = connection.wait_for(self._session)
         try:
             outcome = await waiter
         except asyncio.CancelledError:
             self._abandon(waiter)
             raise
+        if not self._entered and isinstance(outcome, Proposal):
+            outcome.release()
+        self._require_entered()
         if isinstance(outcome, Proposal):
             self._proposal = outcome
             self._advance(outcome.generation, outcome.round)
             return outcome
-        self._require_entered()
         if outcome is None:
             return self._none("connection_lost")
         self._advance(outcome.generation, 0)
@@ -253,7 +263,7 @@ class Request:
 
     def _require_entered(self) -> None:
         if not self._entered:
-            raise LocalProtocolError("request: it was left while it proposed")
+            raise LocalProtocolError("request: it is not entered, or was left meanwhile")
 
     def _none(self, reason: str) -> TargetOnly:
         self._client.fallbacks[reason] += 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pp1wire.errors import LocalProtocolError
-from pp1wire.net import connect
-from pp1wire.protocol import Proposal
+from pp1wire.net import WorkerServer, connect
+from pp1wire.protocol import Proposal, TargetOnly
 from pp1wire.wire import CommitKind
 from tests.net.toys import DraftToy, pair, run, serving, terms, until
 
@@ -83,5 +83,49 @@ def test_no_echo_a_request_is_entered_once_so_that_no_key_comes_twice():
                     await request.__aenter__()
             with pytest.raises(LocalProtocolError, match="once"):
                 await request.__aenter__()
+
+    run(main())
+
+
+def test_a_proposal_that_arrives_as_its_request_is_left_holds_no_buffer():
+    async def main():
+        async with pair(step_timeout=5.0) as (_, client):
+            for seed in range(3):
+                request = client.request([1], root_seed=seed)
+                await request.__aenter__()
+                waiting = asyncio.create_task(request.propose(depth=2))
+                core = client._connection.core
+                before = core.counters.proposals
+                while core.counters.proposals == before:
+                    await asyncio.sleep(0)
+                await request.__aexit__(None, None, None)
+                with pytest.raises(LocalProtocolError, match="left"):
+                    await waiting
+                assert core._pool.held() == 0
+            with pytest.raises(LocalProtocolError, match="not entered"):
+                request.target_only(3)
+
+    run(main())
+
+
+@pytest.mark.parametrize("smaller", [{"max_depth": 3}, {"max_support": 2}], ids=str)
+def test_a_worker_that_comes_back_with_less_costs_proposals_and_nothing_else(smaller):
+    async def main():
+        server = WorkerServer("127.0.0.1:0", DraftToy(), terms())
+        await server.start()
+        async with connect(server.address, terms(), reconnect_delay=0.01) as client:
+            async with client.request([1, 2], root_seed=5) as request:
+                asked = {"depth": 5, "support": 4}
+                assert isinstance(await request.propose(**asked), Proposal)
+                await server.aclose(0)
+                request.discard()
+                async with WorkerServer(server.address, DraftToy(), terms(**smaller)):
+                    await until(lambda: client.is_connected)
+                    outcome = await request.propose(**asked)
+                    assert isinstance(outcome, TargetOnly)
+                    assert outcome.reason == "smaller_terms"
+                    assert client.fallbacks["smaller_terms"] == 1
+                    request.target_only(3)
+                    assert isinstance(await request.propose(), Proposal)
 
     run(main())
