@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is, where a program was started with it closed
+            sys.stdout.flush()
     except CaptureError as error:
         _complain(arguments.command, error)
         return UNREADABLE
@@ -113,9 +115,8 @@ def _integer(smallest: int, largest: int) -> Callable[[str], Any]:
     return _bounded(int, smallest, largest, f"a whole number from {smallest} to {largest}")
 
 
-def _above_zero(text: str) -> float:
-    number: float = _bounded(float, 5e-324, 1.8e308, "a number above 0")(text)
-    return number
+def _number(smallest: float, largest: float) -> Callable[[str], Any]:
+    return _bounded(float, smallest, largest, f"a number from {smallest:g} to {largest:g}")
 
 
 # demo ---------------------------------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def _demo(commands: Any) -> None:
         "--rounds", type=_integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
     )
     command.add_argument("--requests", type=_integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
-    command.add_argument("--temperature", "-T", type=_above_zero, default=1.0, help="of the draft and of the target")
+    command.add_argument("--temperature", "-T", type=_number(0.01, 100), default=1.0, help="of the draft and of the target")
     command.add_argument("--support", "-k", type=_integer(1, 4096), default=32, help="entries of a sparse row")
     command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
     command.add_argument(
@@ -160,6 +161,8 @@ def _run_demo(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(arguments).items() if name not in ("command", "run", "json")}
     settings = Settings(**given)
     as_json = _wants_json(arguments)
+    # A service manager's way to end it leaves as little behind as ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         report = run.demo(settings, say=(lambda _: None) if as_json else (lambda line: print(line, flush=True)))
     except KeyboardInterrupt:
@@ -184,7 +187,7 @@ def _plan(commands: Any) -> None:
     command.add_argument("--requests", type=_integer(1, 4), default=4, help="requests in flight")
     command.add_argument("--ranks", type=_integer(1, 1024), default=2, help="tensor-parallel ranks of the verifier")
     command.add_argument(
-        "--link", type=_above_zero, default=40.0, metavar="GBPS", help="nominal speed of the link in Gb/s"
+        "--link", type=_number(1e-6, 1e6), default=40.0, metavar="GBPS", help="nominal speed of the link in Gb/s"
     )
     command.add_argument(
         "--buffer", type=_integer(1, 2**62), default=None, metavar="BYTES",
