@@ -27,7 +27,20 @@ from pp1wire.wire import (
 )
 from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Q_TOTAL
-from tests.wire.frames import DENSE, EVERY_KIND, MAKERS, SPARSE, commit, completion, hello, q_of, reply, reset, step
+from tests.wire.frames import (
+    DENSE,
+    EVERY_KIND,
+    MAKERS,
+    SPARSE,
+    commit,
+    completion,
+    encode_all,
+    hello,
+    q_of,
+    reply,
+    reset,
+    step,
+)
 from tests.wire.strategies import agreements, batches
 
 both = pytest.mark.parametrize("agreement", [SPARSE, DENSE], ids=["sparse", "dense"])
