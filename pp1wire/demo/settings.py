@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pp1wire.errors import PP1Error
@@ -16,6 +18,11 @@ FAULTS = ("corrupt", "truncate", "late", "kill")
 
 _DEFAULT_ROUNDS = {"synthetic": 10, "smollm2": 24}
 _DEFAULT_REQUESTS = {"synthetic": MAX_SLOTS, "smollm2": 2}
+
+
+def default_capture() -> Path:
+    """A file of this run's own among the temporary ones: recordings hold what was said, and dense ones are large."""
+    return Path(tempfile.gettempdir()) / f"pp1wire-demo-{os.getpid()}.pcapng"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +56,15 @@ class Settings:
     sockets: int = 1
     seed: int = 1
     fault: str | None = None
-    capture: Path = Path("pp1wire-demo.pcapng")
+    capture: Path = field(default_factory=default_capture)
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise PP1Error(f"model: expected one of {', '.join(MODELS)}, got {self.model!r}")
         if self.fault is not None and self.fault not in FAULTS:
             raise PP1Error(f"fault: expected one of {', '.join(FAULTS)}, got {self.fault!r}")
+        if not 0 < self.temperature < float("inf"):
+            raise PP1Error(f"temperature: expected a finite number above 0, got {self.temperature}")
         if not self.capture.parent.is_dir():
             raise PP1Error(f"capture: no directory {str(self.capture.parent)!r}; create it, or name another file")
         if self.capture.is_dir():
@@ -70,6 +79,11 @@ class Settings:
     def request_count(self) -> int:
         """Requests in flight."""
         return _DEFAULT_REQUESTS[self.model] if self.requests is None else self.requests
+
+    @property
+    def sound_proposals(self) -> int:
+        """Proposals that pass before a fault is injected; there is always one left for it."""
+        return min(3, self.round_count * self.request_count - 1)
 
     @property
     def representations(self) -> tuple[Representation, ...]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import SupportsIndex
+
 import numpy as np
 import numpy.typing as npt
 
@@ -22,12 +25,12 @@ from pp1wire.wire.columns import IdArray, frozen_ids
 
 __all__ = [
     "check_not_last",
-    "check_unsigned",
     "commit_message",
     "open_message",
     "reset_message",
     "step_message",
     "token_ids",
+    "unsigned",
 ]
 
 LAST_U32 = 2**32 - 1
@@ -127,10 +130,15 @@ def token_ids(values: npt.ArrayLike) -> IdArray:
     return frozen_ids(values if np.size(values) else np.zeros(0, np.int32))
 
 
-def check_unsigned(value: int, bits: int, name: str) -> None:
-    """Raise LocalProtocolError unless `value` is an unsigned number of so many bits."""
-    if not 0 <= value < 1 << bits:
-        raise LocalProtocolError(f"{name}: expected 0 <= {name} < 2^{bits}, got {value}")
+def unsigned(value: SupportsIndex, bits: int, name: str) -> int:
+    """`value` as an int. Raises LocalProtocolError unless it is a whole number of so many bits, whatever its type."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise LocalProtocolError(f"{name}: expected a whole number, got {type(value).__name__}") from None
+    if not 0 <= number < 1 << bits:
+        raise LocalProtocolError(f"{name}: expected 0 <= {name} < 2^{bits}, got {number}")
+    return number
 
 
 def check_not_last(value: int, name: str) -> None:

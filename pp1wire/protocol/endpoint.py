@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
@@ -10,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
+from pp1wire.protocol.compose import unsigned
 from pp1wire.protocol.counters import Counters
-from pp1wire.protocol.places import Place
 from pp1wire.protocol.session import Session, Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
 from pp1wire.protocol.verifier_messages import VerifierMessages
@@ -20,10 +21,7 @@ from pp1wire.wire import (
     Agreement,
     Frame,
     FrameSplitter,
-    Hello,
-    RejectCode,
     RemoteProtocolError,
-    decode_frame,
     encode,
 )
 from pp1wire.wire import Message as WireMessage
@@ -44,7 +42,7 @@ class Live:
     from_worker: WorkerMessages
 
 
-class Endpoint(Generic[Event]):
+class Endpoint(ABC, Generic[Event]):
     """One end of one connection, without I/O, clocks or randomness: bytes and times go in, bytes and events come out."""
 
     role: ClassVar[Role]
@@ -85,8 +83,7 @@ class Endpoint(Generic[Event]):
 
     def _receive(self, data: Buffer, events: list[Event]) -> list[Event]:
         """Judge `data`; the events before an error are returned, and the error is raised by the next call."""
-        if self.error is not None:
-            raise self.error
+        self._raise_error()
         self._require(ConnectionState.OFFERED, ConnectionState.OPEN, *self._listening_states())
         self.counters.bytes_received += memoryview(data).nbytes
         try:
@@ -122,26 +119,19 @@ class Endpoint(Generic[Event]):
         """States besides OFFERED and OPEN in which this end reads."""
         return ()
 
+    @abstractmethod
     def _hello(self, frame: Frame, events: list[Event]) -> None:
-        raise NotImplementedError
+        """Take the peer's HELLO."""
 
+    @abstractmethod
     def _frames(self, frames: list[Frame], live: Live, events: list[Event]) -> None:
-        raise NotImplementedError
-
-    def _decode_hello(self, frame: Frame) -> Hello:
-        message = decode_frame(frame, None)
-        if not isinstance(message, Hello):
-            raise Place.of(frame).header(
-                RejectCode.UNEXPECTED_MESSAGE, "message_type", "HELLO", frame.header.message_type.name
-            )
-        return message
+        """Take frames of an open connection."""
 
     # The end.
 
     def _close_input(self) -> bool:
         """The peer will send nothing more; whether that ended the connection. Raises RemoteProtocolError if a frame is cut."""
-        if self.error is not None:
-            raise self.error
+        self._raise_error()
         if self.state is ConnectionState.ENDED:
             return False
         try:
@@ -151,6 +141,11 @@ class Endpoint(Generic[Event]):
             raise
         self._end()
         return True
+
+    def _raise_error(self) -> None:
+        if self.error is not None:
+            # Without the traceback of the time before, which would grow with every call.
+            raise self.error.with_traceback(None)
 
     def _end(self) -> None:
         self._enter(ConnectionEvent.END)
@@ -204,6 +199,7 @@ class Endpoint(Generic[Event]):
     def _session(self, number: int) -> Session:
         """An open session. Raises LocalProtocolError."""
         sessions = self._open().sessions.open
+        number = unsigned(number, 64, "session")
         if number not in sessions:
             raise LocalProtocolError(
                 f"session {number} is not open; open are {', '.join(map(str, sessions)) or 'none'}"

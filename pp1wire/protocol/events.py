@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pp1wire.protocol.session import step_tickets
 from pp1wire.protocol.slots import Proposal
-from pp1wire.sampling import proposal_tickets
 from pp1wire.wire import Agreement, Commit, RefusalReason, ResetReason, Step
 
 __all__ = [
@@ -107,9 +107,7 @@ class Draft:
 
     def tickets(self) -> npt.NDArray[np.int64]:
         """The ticket of each position, int64 [depth], in [0, 2^24): draw with these and nothing else."""
-        step = self.step
-        positions = np.arange(step.position, step.position + step.depth, dtype=np.int64)
-        return proposal_tickets(np.uint64(step.proposal_seed), step.generation, step.round, positions)
+        return step_tickets([self.step])[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from pp1wire.protocol.counters import Counters
 from pp1wire.protocol.endpoint import Live
-from pp1wire.protocol.negotiation import agree
+from pp1wire.protocol.negotiation import agree, decode_hello
 from pp1wire.protocol.places import Place
 from pp1wire.protocol.session import Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role
@@ -29,7 +29,6 @@ from pp1wire.wire import (
     RemoteProtocolError,
     ReplyBatch,
     Step,
-    decode_frame,
 )
 
 __all__ = ["Conversation", "Direction", "Judged"]
@@ -71,15 +70,17 @@ class Conversation:
 
     A fault of proposal scope costs its round, a stale message nothing, and both directions go on. A fault of
     connection scope is told once, and that direction is judged no further; the other one then only as far as it can be
-    without it: a worker's messages not at all, a verifier's without the proposals that its COMMITs refer to.
+    without it: a worker's messages not at all, a verifier's without the proposals that its COMMITs refer to, and neither
+    before there is an agreement.
 
     Args:
         agreement: None to begin with the HELLOs; otherwise the stream was joined behind them, and the first frame of
             each direction may have any sequence number.
         worker_seen: False if only the verifier's direction will be fed.
+        keep_ids: whether `sessions` hold the committed ids themselves, 4 bytes each, for who recomputes rows.
     """
 
-    def __init__(self, agreement: Agreement | None = None, *, worker_seen: bool = True) -> None:
+    def __init__(self, agreement: Agreement | None = None, *, worker_seen: bool = True, keep_ids: bool = False) -> None:
         self.state = ConnectionState.START
         self.counters = Counters()
         """As an end would count; bytes_sent are the verifier's, bytes_received the worker's."""
@@ -91,6 +92,7 @@ class Conversation:
         self._offer: Hello | None = None
         self._live: Live | None = None
         self._worker_seen = worker_seen
+        self._keep_ids = keep_ids
         if agreement is not None:
             self.state = ConnectionState.OPEN
             self._go_live(agreement)
@@ -140,6 +142,9 @@ class Conversation:
 
     def _feed(self, direction: Direction, data: bytes | bytearray | memoryview, verdicts: list[Judged]) -> None:
         splitter = self._splitters[direction]
+        if self._live is None and self._dead:
+            # Without both HELLOs nothing can be said of this side that the other's fault might not explain.
+            return
         if self._live is None and self._offer is not None and direction is Direction.VERIFIER and len(data):
             raise self._early(splitter.offset, len(data))
         frames = splitter.feed(data)
@@ -159,9 +164,7 @@ class Conversation:
         event = ConnectionEvent.OFFER if direction is Direction.VERIFIER else ConnectionEvent.ACCEPT
         if event not in CONNECTION[Role.WORKER][self.state]:
             raise self._unexpected(frame)
-        message = decode_frame(frame, None)
-        if not isinstance(message, Hello):
-            raise self._unexpected(frame)
+        message = decode_hello(frame)
         verdict = Judged(direction, frame.offset, message)
         if direction is Direction.VERIFIER:
             if message.role is not HelloRole.OFFER:
@@ -191,7 +194,7 @@ class Conversation:
             verdicts.extend(_worker_verdict(outcome) for outcome in live.from_worker.judge(frames))
 
     def _go_live(self, agreement: Agreement) -> None:
-        sessions = Sessions(agreement, self.counters, keep_ids=False)
+        sessions = Sessions(agreement, self.counters, keep_ids=self._keep_ids)
         messages = VerifierMessages(sessions, answers_seen=self._worker_seen)
         self._live = Live(agreement, sessions, messages, WorkerMessages(sessions))
 

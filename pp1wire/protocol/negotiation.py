@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.places import Place
 from pp1wire.wire import (
     Agreement,
     DraftOrigin,
+    Frame,
     Hello,
     HelloRole,
     HelloStatus,
@@ -25,12 +26,22 @@ from pp1wire.wire import (
     Representation,
     agreement_id,
     decode,
+    decode_frame,
 )
 from pp1wire.wire._schema_v2 import MAX_DEPTH, MAX_PREFIX, MAX_SLOTS, Q_SEMANTIC, RNG_ABI, VERIFIER_SEMANTIC
 from pp1wire.wire.header import HEADER_BYTES, seal
 from pp1wire.wire.messages import pack_body
 
-__all__ = ["Mismatch", "agree", "answer_to", "hello", "possible_agreements", "representation_bit"]
+__all__ = [
+    "Mismatch",
+    "agree",
+    "answer_to",
+    "check_own",
+    "decode_hello",
+    "hello",
+    "possible_agreements",
+    "representation_bit",
+]
 
 PRECISION_FP32: Final = 1
 
@@ -178,10 +189,9 @@ def answer_to(
         draining: refuse whatever is offered.
 
     Raises:
-        LocalProtocolError: `own` is not an accepting answer, or repeats the offer's nonce.
+        LocalProtocolError: `own` is not an accepting answer of this version, or repeats the offer's nonce.
     """
-    if own.role is not HelloRole.ANSWER or own.status is not HelloStatus.ACCEPTED:
-        raise LocalProtocolError(f"own: expected an accepting answer, got {own.role.name}, {own.status.name}")
+    check_own(own, HelloRole.ANSWER)
     if own.nonce == offer.nonce:
         raise LocalProtocolError("own.nonce: expected fresh random bytes, got the offer's nonce")
     common = [r for r in Representation if representation_bit(r) & offer.representations & own.representations]
@@ -192,6 +202,28 @@ def answer_to(
     if reason is RefusalReason.NONE:
         return answer
     return replace(answer, status=HelloStatus.REFUSED, refusal=reason)
+
+
+def decode_hello(frame: Frame) -> Hello:
+    """The HELLO in a frame that was split without an agreement, which lets nothing else through.
+
+    Raises:
+        RemoteProtocolError: the HELLO by itself breaks a rule.
+    """
+    return cast(Hello, decode_frame(frame, None))
+
+
+def check_own(own: Hello, role: HelloRole) -> None:
+    """Refuse a HELLO that its own end could not honour.
+
+    Raises:
+        LocalProtocolError: another role, a refusal, or a semantic, precision or feature that this version does not have.
+    """
+    if own.role is not role or own.status is not HelloStatus.ACCEPTED:
+        raise LocalProtocolError(f"hello: expected an accepting {role.name}, got {own.role.name}, {own.status.name}")
+    for field, bound, _, _ in _IDENTITIES:
+        if bound is not None and getattr(own, field) != bound:
+            raise LocalProtocolError(f"hello.{field}: expected {bound!r}, got {getattr(own, field)!r}")
 
 
 def possible_agreements(own: Hello) -> list[Agreement]:

@@ -5,6 +5,7 @@ Nothing here judges: `VerifierMessages` and `WorkerMessages` check a message aga
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,18 @@ from pp1wire.protocol.tables import SESSION, SessionEvent, SessionState
 from pp1wire.sampling import proposal_tickets
 from pp1wire.wire import Agreement, Step
 
-__all__ = ["OpenRound", "Session", "Sessions"]
+__all__ = ["OpenRound", "Session", "Sessions", "draw_tickets", "step_tickets"]
+
+
+def step_tickets(steps: Sequence[Step]) -> list[npt.NDArray[np.int64]]:
+    """The proposal tickets of every position of each STEP, int64 [depth], in [0, 2^24)."""
+    depths = [step.depth for step in steps]
+    columns = np.repeat(
+        np.array([[s.proposal_seed, s.generation, s.round, s.position] for s in steps], np.uint64), depths, axis=0
+    )
+    offsets = np.concatenate([np.arange(depth, dtype=np.uint64) for depth in depths])
+    tickets = proposal_tickets(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3] + offsets)
+    return np.split(tickets, np.cumsum(depths)[:-1])
 
 
 @dataclass(slots=True)
@@ -27,20 +39,23 @@ class OpenRound:
     tokens: list[int] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
     reply_bytes: int = 0
-    _tickets: npt.NDArray[np.int64] | None = None
+    tickets: npt.NDArray[np.int64] | None = None
+    """The proposal tickets of every position, int64 [depth]; `draw_tickets` fills them in."""
 
     @property
     def rows(self) -> int:
         """Rows accepted so far."""
         return len(self.tokens)
 
-    def tickets(self) -> npt.NDArray[np.int64]:
-        """The proposal tickets of every position, int64 [depth], from the STEP's seed."""
-        if self._tickets is None:
-            step = self.step
-            positions = np.arange(step.position, step.position + step.depth, dtype=np.int64)
-            self._tickets = proposal_tickets(np.uint64(step.proposal_seed), step.generation, step.round, positions)
-        return self._tickets
+
+def draw_tickets(rounds: Iterable[OpenRound]) -> None:
+    """Fill in the tickets of all rounds that lack them, in one pass: a pass costs the same for one round as for all."""
+    lacking = [r for r in rounds if r.tickets is None]
+    if not lacking:
+        return
+    drawn = step_tickets([r.step for r in lacking])
+    for one, tickets in zip(lacking, drawn, strict=True):
+        one.tickets = tickets
 
 
 @dataclass(slots=True)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from typing import SupportsFloat
+
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.compose import (
     check_not_last,
-    check_unsigned,
     commit_message,
     open_message,
     reset_message,
     step_message,
     token_ids,
+    unsigned,
 )
 from pp1wire.protocol.counters import CANCELLED, CONSUMER
 from pp1wire.protocol.events import VerifierEvent
@@ -68,10 +71,10 @@ class Verifier(VerifierConnection):
             )
         if sessions.last >= _LAST_U64:
             raise LocalProtocolError("session numbers of this connection are used up")
-        check_unsigned(proposal_seed, 64, "proposal_seed")
-        check_unsigned(context_version, 32, "context_version")
+        proposal_seed = unsigned(proposal_seed, 64, "proposal_seed")
+        context_version = unsigned(context_version, 32, "context_version")
         number = sessions.last + 1
-        self._send(open_message(number, slot, generation, token_ids(prefix_ids)))
+        self._send(open_message(number, slot, unsigned(generation, 32, "generation"), token_ids(prefix_ids)))
         self._requests[number] = Request(proposal_seed, context_version)
         return number
 
@@ -101,12 +104,13 @@ class Verifier(VerifierConnection):
         state, request = self._request(session)
         if support is None:
             support = 0 if agreement.representation is Representation.DENSE else agreement.max_support
+        deadline = None if self._step_timeout is None else _finite(now, "now") + self._step_timeout
         step = step_message(
             state,
             agreement,
-            depth=agreement.max_depth if depth is None else depth,
-            temperature=temperature,
-            support=support,
+            depth=agreement.max_depth if depth is None else unsigned(depth, 8, "depth"),
+            temperature=_finite(temperature, "temperature"),
+            support=unsigned(support, 32, "support"),
             proposal_seed=request.proposal_seed,
             context_version=request.context_version,
         )
@@ -118,7 +122,7 @@ class Verifier(VerifierConnection):
         request.lease = pool.lease(
             session=session, slot=state.slot, generation=state.generation, round_=state.round, position=state.position
         )
-        request.deadline = None if self._step_timeout is None else now + self._step_timeout
+        request.deadline = deadline
         return state.round
 
     def commit(
@@ -137,7 +141,12 @@ class Verifier(VerifierConnection):
             LocalProtocolError: no proposal is ready, or accepted, kind and tokens contradict it or each other.
         """
         state, request = self._request(session)
-        raw = accepted if raw_accepted is None else raw_accepted
+        accepted = unsigned(accepted, 8, "accepted")
+        raw = accepted if raw_accepted is None else unsigned(raw_accepted, 8, "raw_accepted")
+        try:
+            kind = CommitKind(kind)
+        except ValueError:
+            raise LocalProtocolError(f"kind: expected a CommitKind, got {kind!r}") from None
         if kind is CommitKind.TARGET_ONLY:
             raise LocalProtocolError(f"session {session}: a target-only token goes through target_only")
         if state.state is not SessionState.READY:
@@ -166,7 +175,7 @@ class Verifier(VerifierConnection):
         state, _ = self._request(session)
         if state.open_round() is None:
             raise LocalProtocolError(f"session {session}: expected an open round, but it is {state.state}")
-        if reason not in self.counters.discards:
+        if reason not in tuple(self.counters.discards):
             raise LocalProtocolError(f"reason: expected one of {', '.join(self.counters.discards)}, got {reason!r}")
         events: list[VerifierEvent] = []
         self._discard(state, reason, events)
@@ -187,9 +196,9 @@ class Verifier(VerifierConnection):
         """
         state, request = self._request(session)
         if proposal_seed is not None:
-            check_unsigned(proposal_seed, 64, "proposal_seed")
+            proposal_seed = unsigned(proposal_seed, 64, "proposal_seed")
         if context_version is not None:
-            check_unsigned(context_version, 32, "context_version")
+            context_version = unsigned(context_version, 32, "context_version")
         ids = state.prefix.ids() if prefix_ids is None else token_ids(prefix_ids)
         was_open = state.open_round() is not None
         self._send(reset_message(state, ResetReason.CANCEL, ids))
@@ -224,3 +233,13 @@ class Verifier(VerifierConnection):
     def _let_go(self, request: Request, was_open: bool) -> None:
         self.counters.discards[CANCELLED] += was_open
         request.let_go()
+
+
+def _finite(value: SupportsFloat, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise LocalProtocolError(f"{name}: expected a finite number, got {value!r}")
+    return number

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.compose import LAST_U32, reset_message
 from pp1wire.protocol.counters import CONNECTION_LOST, DEADLINE
 from pp1wire.protocol.endpoint import Buffer, Endpoint, Live
 from pp1wire.protocol.events import Agreed, Ended, ProposalReady, TargetOnly, VerifierEvent
-from pp1wire.protocol.negotiation import agree, possible_agreements
+from pp1wire.protocol.negotiation import agree, check_own, decode_hello, possible_agreements
 from pp1wire.protocol.places import as_local
 from pp1wire.protocol.session import Session
 from pp1wire.protocol.slots import Lease, SlotPool, check_buffer, required_bytes
@@ -57,8 +56,7 @@ class VerifierConnection(Endpoint[VerifierEvent]):
         self, offer: Hello, *, buffer: Any = None, hello_timeout: float | None = 5.0, step_timeout: float | None = 1.0
     ) -> None:
         super().__init__()
-        if offer.role is not HelloRole.OFFER:
-            raise LocalProtocolError(f"offer.role: expected offer, got {offer.role.name.lower()}")
+        check_own(offer, HelloRole.OFFER)
         if buffer is not None:
             check_buffer(buffer, max(required_bytes(a) for a in possible_agreements(offer)))
         self._offer = offer
@@ -122,7 +120,7 @@ class VerifierConnection(Endpoint[VerifierEvent]):
     # What comes back.
 
     def _hello(self, frame: Frame, events: list[VerifierEvent]) -> None:
-        agreement = agree(self._offer, self._decode_hello(frame))
+        agreement = agree(self._offer, decode_hello(frame))
         self._hello_deadline = None
         memory = bytearray(required_bytes(agreement)) if self._buffer is None else self._buffer
         self._pool = SlotPool(memory, agreement)
@@ -189,3 +187,6 @@ class VerifierConnection(Endpoint[VerifierEvent]):
         for request in self._requests.values():
             request.let_go()
         self._requests.clear()
+        if self._pool is not None:
+            # Proposals that consumers retained keep their own view, so the owner can unmap once those are gone.
+            self._pool.close()

@@ -22,7 +22,7 @@ from pp1wire.protocol.events import (
     ResetTo,
     WorkerEvent,
 )
-from pp1wire.protocol.negotiation import agree, answer_to
+from pp1wire.protocol.negotiation import agree, answer_to, check_own, decode_hello
 from pp1wire.protocol.places import Place, as_local
 from pp1wire.protocol.session import Session
 from pp1wire.protocol.tables import ConnectionEvent, ConnectionState, Role, SessionState
@@ -79,8 +79,7 @@ class Worker(Endpoint[WorkerEvent]):
         draining: bool = False,
     ) -> None:
         super().__init__()
-        if own.role is not HelloRole.ANSWER or own.status is not HelloStatus.ACCEPTED:
-            raise LocalProtocolError(f"own: expected an accepting answer, got {own.role.name}, {own.status.name}")
+        check_own(own, HelloRole.ANSWER)
         self._own = own
         self._prefer = prefer
         self._fits = fits
@@ -199,7 +198,7 @@ class Worker(Endpoint[WorkerEvent]):
         return (ConnectionState.START,)
 
     def _hello(self, frame: Frame, events: list[WorkerEvent]) -> None:
-        offer = self._decode_hello(frame)
+        offer = decode_hello(frame)
         place = Place.of(frame)
         if offer.role is not HelloRole.OFFER:
             raise place.body(RejectCode.WRONG_ROLE, "role", "offer", offer.role.name.lower())
@@ -236,7 +235,13 @@ class Worker(Endpoint[WorkerEvent]):
             return None
         session = self._session(step.session)
         awaited = session.state is SessionState.DRAFTING and session.generation == step.generation
-        return session if awaited and session.step_round == step.round else None
+        if not awaited or session.step_round != step.round:
+            return None
+        if step != session.latest.step:
+            raise LocalProtocolError(
+                f"session {step.session}: expected the step that its Draft event gave, got {step!r}"
+            )
+        return session
 
     def _awaited(self, step: Step) -> Session | None:
         session = self._find(step)

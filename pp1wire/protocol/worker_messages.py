@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from pp1wire.protocol.places import Place
-from pp1wire.protocol.session import OpenRound, Session, Sessions
+from pp1wire.protocol.session import OpenRound, Session, Sessions, draw_tickets
 from pp1wire.protocol.tables import COMPLETION_EVENTS, SessionEvent, SessionState
 from pp1wire.sampling import tickets_agree
 from pp1wire.wire import (
@@ -37,6 +38,9 @@ from pp1wire.wire import (
 from pp1wire.wire._schema_v2 import MAX_DISCARDS_IN_A_ROW
 
 __all__ = ["Completed", "Discarded", "Dropped", "Outcome", "RowRun", "RowsAccepted", "WorkerMessages", "first_fault"]
+
+
+Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +284,7 @@ def first_fault(
     n = len(batch)
     if n == 0:
         return None
+    draw_tickets(run.round for run in runs)
     expected, support, tickets = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
     for run in runs:
         stop = min(run.stop, n)
@@ -288,7 +293,7 @@ def first_fault(
             break
         expected[run.start : stop] = np.arange(run.first, run.first + size) + step.position
         support[run.start : stop] = step.support
-        drawn = run.round.tickets()[run.first : run.first + size]
+        drawn = cast(Int64, run.round.tickets)[run.first : run.first + size]
         tickets[run.start : run.start + len(drawn)] = drawn
         # Rows behind the depth have no ticket; their position gives them away first.
         expected[run.start + len(drawn) : stop] = -1

@@ -106,7 +106,7 @@ def _product(x: Word, n: Word) -> tuple[Word, Word]:
 def words(
     seed: SupportsIndex,
     generation: SupportsIndex,
-    round: SupportsIndex,  # noqa: A002 - the name of the field in the protocol
+    round: SupportsIndex,
     position: SupportsIndex,
     domain: SupportsIndex,
     index: SupportsIndex = 0,
@@ -141,7 +141,7 @@ def _scalar_words(
 def words_many(
     seed: Integers,
     generation: Integers,
-    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    round: Integers,
     position: Integers,
     domain: Integers,
     index: Integers = 0,
@@ -179,7 +179,7 @@ def below(
     n: SupportsIndex,
     seed: SupportsIndex,
     generation: SupportsIndex,
-    round: SupportsIndex,  # noqa: A002 - the name of the field in the protocol
+    round: SupportsIndex,
     position: SupportsIndex,
     domain: SupportsIndex,
 ) -> int:
@@ -208,7 +208,7 @@ def below_many(
     n: Integers,
     seed: Integers,
     generation: Integers,
-    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    round: Integers,
     position: Integers,
     domain: Integers,
 ) -> npt.NDArray[np.int64]:
@@ -234,7 +234,7 @@ def below_many(
 def proposal_tickets(
     seed: Integers,
     generation: Integers,
-    round: Integers,  # noqa: A002 - the name of the field in the protocol
+    round: Integers,
     positions: Integers,
 ) -> npt.NDArray[np.int64]:
     """The 24-bit tickets that draw the proposal's tokens: the top 24 bits of w0, domain 1, draw 0; int64, broadcast.

@@ -182,7 +182,7 @@ class CommitKind(IntEnum):
 
 
 class RejectCode(IntEnum):
-    """Values of `reject_code`; `docs/wire.md` lists them."""
+    """Values of `reject_code`; `docs/reject-codes.md` lists them."""
 
     BAD_MAGIC = 1
     """The frame does not begin with PP1W; the connection closes without an answer."""

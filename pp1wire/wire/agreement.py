@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import (
@@ -15,6 +15,7 @@ from pp1wire.wire._schema_v2 import (
     MessageType,
     Representation,
 )
+from pp1wire.wire.reject import short
 
 __all__ = ["Agreement", "agreement_id", "row_bytes"]
 
@@ -22,7 +23,7 @@ HEADER_BYTES = 64
 _ROW_HEADER_BYTES = BODY_STRUCTS[MessageType.REPLY].size
 _RESET_FIXED_BYTES = BODY_STRUCTS[MessageType.RESET].size
 _FIXED_BODIES = {t: s.size for t, s in BODY_STRUCTS.items() if t not in (MessageType.REPLY, MessageType.RESET)}
-_COMMIT_TOKENS_BYTES = 6 * 4
+_FIXED_BODIES[MessageType.COMMIT] += 6 * 4  # its tokens column
 
 
 def row_bytes(representation: Representation, *, padded_vocab_size: int, support: int) -> int:
@@ -48,10 +49,15 @@ class Agreement:
     max_depth: int
     max_support: int
     max_prefix: int
+    longest_body: int = field(init=False, repr=False, compare=False)
+    """Bytes of the longest body that any message of this agreement can have."""
+    _bodies: dict[int, tuple[int, int, int]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.representation, Representation):
-            raise LocalProtocolError(f"agreement.representation: expected DENSE or SPARSE, got {self.representation!r}")
+            raise LocalProtocolError(
+                f"agreement.representation: expected DENSE or SPARSE, got {short(self.representation)}"
+            )
         for name, smallest, largest in (
             ("id", 0, 2**64 - 1),
             ("vocab_size", 1, MAX_VOCAB),
@@ -63,11 +69,17 @@ class Agreement:
         ):
             value = getattr(self, name)
             if not isinstance(value, int) or not smallest <= value <= largest:
-                raise LocalProtocolError(f"agreement.{name}: expected {smallest} to {largest}, got {value!r}")
+                raise LocalProtocolError(f"agreement.{name}: expected {smallest} to {largest}, got {short(value)}")
         if self.padded_vocab_size < self.vocab_size:
             raise LocalProtocolError(
                 f"agreement.padded_vocab_size: expected at least {self.vocab_size}, got {self.padded_vocab_size}"
             )
+        # Every frame's header is held to these, so they are computed once.
+        row, reset = _ROW_HEADER_BYTES + self.payload_bytes, _RESET_FIXED_BYTES
+        bodies = {t: (length, length, 1) for t, length in _FIXED_BODIES.items() if t != MessageType.HELLO}
+        bodies |= {MessageType.REPLY: (row, row, 1), MessageType.RESET: (reset, reset + 4 * self.max_prefix, 4)}
+        object.__setattr__(self, "_bodies", bodies)
+        object.__setattr__(self, "longest_body", max(largest for _, largest, _ in bodies.values()))
 
     @property
     def shard_first_id(self) -> int:
@@ -95,24 +107,13 @@ class Agreement:
         return HEADER_BYTES + _ROW_HEADER_BYTES + self.payload_bytes
 
     def body_bytes(self, message_type: int) -> tuple[int, int, int]:
-        """(smallest, largest, step) body length in bytes of a message."""
-        if message_type == MessageType.REPLY:
-            length = _ROW_HEADER_BYTES + self.payload_bytes
-            return length, length, 1
-        if message_type == MessageType.RESET:
-            return _RESET_FIXED_BYTES, _RESET_FIXED_BYTES + 4 * self.max_prefix, 4
-        length = fixed_body_bytes(message_type)
-        return length, length, 1
-
-    @property
-    def longest_body(self) -> int:
-        """Bytes of the longest body that any message of this agreement can have."""
-        return max(self.body_bytes(t)[1] for t in MessageType if t is not MessageType.HELLO)
+        """(smallest, largest, step) body length in bytes of a message, which is not a HELLO."""
+        return self._bodies[message_type]
 
 
 def fixed_body_bytes(message_type: int) -> int:
     """Bytes of the body of a message whose length never varies."""
-    return _FIXED_BODIES[message_type] + (_COMMIT_TOKENS_BYTES if message_type == MessageType.COMMIT else 0)
+    return _FIXED_BODIES[message_type]
 
 
 def agreement_id(offer_body: bytes, answer_body: bytes) -> int:

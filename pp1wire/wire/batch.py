@@ -13,6 +13,7 @@ from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import Q_TOTAL, Reply, Representation
 from pp1wire.wire.agreement import Agreement
 from pp1wire.wire.columns import as_array
+from pp1wire.wire.reject import short
 
 __all__ = ["ReplyBatch"]
 
@@ -115,7 +116,7 @@ class ReplyBatch:
         session: int,
         slot: int,
         generation: int,
-        round: int,  # noqa: A002 - the field's name
+        round: int,
         position: int,
         tokens: Sequence[int],
         rows: Sequence[Row],
@@ -135,11 +136,15 @@ class ReplyBatch:
         if len(tokens) != len(rows):
             raise LocalProtocolError(f"expected one row a token, got {len(rows)} rows and {len(tokens)} tokens")
         n, dense = len(rows), agreement.representation is Representation.DENSE
+        first = int(_column("position", [position], np.uint32)[0])
         ids = np.zeros((n, agreement.id_entries), dtype=np.int32)
         counts = np.zeros((n, agreement.q_entries), dtype=np.int32)
         entries = np.full(n, agreement.vocab_size, dtype=np.uint32)
-        for index, (row_ids, row_counts) in enumerate(rows):
-            row_ids, row_counts = as_array(row_ids), as_array(row_counts)
+        for index, row in enumerate(rows):
+            try:
+                row_ids, row_counts = map(as_array, row)
+            except (TypeError, ValueError):
+                raise LocalProtocolError(f"row {index}: expected a pair (ids, counts), got {short(row)}") from None
             _check_row(index, row_ids, row_counts, agreement)
             if dense:
                 counts[index, row_ids] = row_counts
@@ -152,7 +157,7 @@ class ReplyBatch:
             slots=_column("slot", [slot] * n, np.uint16),
             generations=_column("generation", [generation] * n, np.uint32),
             rounds=_column("round", [round] * n, np.uint32),
-            positions=_column("position", [position + i for i in range(n)], np.uint32),
+            positions=_column("position", range(first, first + n), np.uint32),
             tokens=_column("token", tokens, np.int32),
             entry_counts=entries,
             ids=ids,
@@ -206,7 +211,7 @@ def _column(name: str, values: Sequence[object], dtype: type[np.integer[Any]]) -
     for index, value in enumerate(values):
         if not isinstance(value, (int, np.integer)) or not limits.min <= int(value) <= limits.max:
             raise LocalProtocolError(
-                f"row {index}: {name}: expected an integer from {limits.min} to {limits.max}, got {value!r}"
+                f"row {index}: {name}: expected an integer from {limits.min} to {limits.max}, got {short(value)}"
             )
         numbers.append(int(value))
     return np.array(numbers, dtype=dtype)

@@ -12,9 +12,21 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from pp1wire.wire._schema_v2 import Q_TOTAL
+from pp1wire.wire._schema_v2 import MAX_DEPTH, MAX_SLOTS, Q_TOTAL
 
-__all__ = ["counts_from_q", "dense_counts_are_canonical", "dense_row_counts", "sparse_counts_are_canonical"]
+__all__ = [
+    "BLOCK",
+    "ROUND_ROWS",
+    "counts_from_q",
+    "dense_counts_are_canonical",
+    "dense_row_counts",
+    "sparse_counts_are_canonical",
+]
+
+BLOCK = 32768
+"""Entries of a dense row that are judged at a time."""
+ROUND_ROWS = MAX_SLOTS * MAX_DEPTH
+"""Most rows of a round. What depends on a number of rows is cached up to here: beyond, a peer would choose what is kept."""
 
 _ONE_BITS = 0x3F800000
 _SCALE = np.float32(Q_TOTAL)
@@ -44,7 +56,9 @@ def counts_from_q(q: Q) -> Counts | None:
     scaled = q * _SCALE
     if np.count_nonzero(np.trunc(scaled) != scaled):
         return None
-    return scaled.astype(np.int32)
+    counts = scaled.astype(np.int32)
+    # A thread that takes subnormal numbers for zero computes as if they were; the bits tell.
+    return counts if np.count_nonzero(q.view(np.uint32)) == np.count_nonzero(counts) else None
 
 
 def sparse_counts_are_canonical(
@@ -63,7 +77,8 @@ def sparse_counts_are_canonical(
     # A used entry has a count and an id above the one before; no id, read as unsigned, reaches the vocabulary size.
     good &= counts > 0
     at_token = ids == tokens[:, None]
-    if entry_counts.tobytes() == _whole_support(n, k):
+    whole = entry_counts.tobytes() == _whole_support(n, k) if n <= ROUND_ROWS else not np.any(entry_counts != k)
+    if whole:
         bad = ~good
     else:
         # An unused entry has neither count nor id.
@@ -90,22 +105,33 @@ def dense_counts_are_canonical(counts: Counts, tokens: npt.NDArray[np.int32], vo
 
 
 def dense_row_counts(q: Q, counts: Counts, scratch: Q, token: int, vocab_size: int) -> bool:
-    """Judge one dense row [padded] and write its counts; `scratch` [2, padded] keeps the temporaries out of the allocator."""
-    if q.view(np.uint32).max() > _ONE_BITS or q[vocab_size:].any():
+    """Judge one dense row [padded] and write its counts.
+
+    Args:
+        scratch: [2, BLOCK] or [2, padded], whichever is less: block by block, the temporaries stay in the cache and add
+            no memory that grows with the row.
+    """
+    # Bit patterns here too: even a comparison of a signalling NaN raises a flag.
+    if q[vocab_size:].view(np.uint32).any():
         return False
-    scaled, whole = scratch
-    np.multiply(q, _SCALE, out=scaled)
-    np.trunc(scaled, out=whole)
-    if np.count_nonzero(whole != scaled):
-        return False
-    np.copyto(counts, scaled, casting="unsafe")
-    if not 0 <= token < vocab_size or counts[token] == 0:
-        return False
-    middle = len(q) // 2
-    first, second = float(scaled[:middle].sum()), float(scaled[middle:].sum())
-    # Rounding is monotone, so a part whose true sum is above 2^24 never shows as less; only then are integers needed.
-    total = int(first) + int(second) if max(first, second) < _EXACT_FLOAT32 else _total(counts)
-    return total == Q_TOTAL
+    total = 0
+    for start in range(0, len(q), BLOCK):
+        part = slice(start, start + BLOCK)
+        scaled, whole = scratch[:, : len(q[part])]
+        if np.maximum.reduce(q[part].view(np.uint32)) > _ONE_BITS:
+            return False
+        np.multiply(q[part], _SCALE, out=scaled)
+        np.trunc(scaled, out=whole)
+        if np.count_nonzero(whole != scaled):
+            return False
+        np.copyto(counts[part], scaled, casting="unsafe")
+        # See counts_from_q.
+        if np.count_nonzero(q[part].view(np.uint32)) != np.count_nonzero(counts[part]):
+            return False
+        # Rounding is monotone, so a part whose true sum is 2^24 or more never shows as less; only then are integers needed.
+        mass = int(np.add.reduce(scaled))
+        total += mass if mass < _EXACT_FLOAT32 else _total(counts[part])
+    return 0 <= token < vocab_size and bool(counts[token]) and total == Q_TOTAL
 
 
 def _total(counts: Counts) -> int:

@@ -42,6 +42,8 @@ def frozen_q(values: npt.ArrayLike) -> QArray:
     if type(values) is np.ndarray and values.dtype == np.float32 and values.ndim == 1 and _immutable(values):
         return values
     array = as_array(values)
+    if array.ndim == 1 and array.dtype == np.float32:
+        return _frozen(array.astype(np.float32))
     if array.ndim != 1 or (array.size and array.dtype.kind != "f"):
         raise LocalProtocolError(f"q must be one-dimensional floats, not {array.dtype} of shape {array.shape}")
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):

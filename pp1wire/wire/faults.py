@@ -21,7 +21,10 @@ from pp1wire.wire.reject import RemoteProtocolError
 __all__ = ["row_fault"]
 
 _COLUMNS_AT = BODY_STRUCTS[MessageType.REPLY].size
+# Wide rows are walked in blocks, so that a bad row needs no more memory than a good one.
+_BLOCK = 32768
 _SIGN, _EXPONENT, _ONE_BITS = 0x80000000, 0x7F800000, 0x3F800000
+_SMALLEST_BITS = 0x33800000  # of 2^-24
 
 
 def row_fault(frame: Frame, agreement: Agreement, *, checksum: bool = True) -> RemoteProtocolError | None:
@@ -37,14 +40,15 @@ def row_fault(frame: Frame, agreement: Agreement, *, checksum: bool = True) -> R
             check_body_checksum(frame)
         _check_row(frame, agreement)
     except RemoteProtocolError as error:
-        return error
+        # Without the traceback, which names arrays that view the frame.
+        return error.with_traceback(None)
     return None
 
 
 def _check_row(frame: Frame, agreement: Agreement) -> None:
     values = check_fixed_fields(frame)
     _check_structure(frame, values, agreement)
-    columns = bytes(frame.data[HEADER_BYTES + _COLUMNS_AT :])
+    columns = frame.data[HEADER_BYTES + _COLUMNS_AT :]
     ids = np.frombuffer(columns, dtype="<i4", count=agreement.id_entries)
     q = np.frombuffer(columns, dtype="<f4", offset=4 * agreement.id_entries)
     used, token = values["entry_count"], values["token"]
@@ -97,18 +101,24 @@ def _check_ids(frame: Frame, ids: npt.NDArray[np.int32], used: int, agreement: A
 
 def _check_q(frame: Frame, q: npt.NDArray[np.float32], used: int, agreement: Agreement) -> None:
     sparse = agreement.representation is Representation.SPARSE
-    bits = q.view(np.uint32)
-    usable = bits[:used] & np.uint32(_EXPONENT) != _EXPONENT
-    scaled = np.where(usable, q[:used], np.float32(0)).astype(np.float64) * Q_TOTAL
-    bad = ~usable | (bits[:used] >= _SIGN) | (np.trunc(scaled) != scaled)
-    if sparse:
-        bad |= bits[:used] == 0
-    if bad.any():
-        index = int(bad.argmax())
-        code, expected = _q_fault(int(bits[index]))
-        _fail(frame, agreement, code, "q", index, expected, float(q[index]))
+    for start in range(0, used, _BLOCK):
+        bad = _bad_entries(q[start : min(start + _BLOCK, used)], sparse)
+        if bad.any():
+            index = start + int(bad.argmax())
+            code, expected = _q_fault(int(q.view(np.uint32)[index]))
+            _fail(frame, agreement, code, "q", index, expected, float(q[index]))
     code = RejectCode.SPARSE_PADDING_NOT_ZERO if sparse else RejectCode.DENSE_PADDING_NOT_ZERO
     _check_padding(frame, agreement, code, "q", q, used)
+
+
+def _bad_entries(q: npt.NDArray[np.float32], sparse: bool) -> npt.NDArray[np.bool_]:
+    bits = q.view(np.uint32)
+    usable = bits & np.uint32(_EXPONENT) != _EXPONENT
+    scaled = np.where(usable, q, np.float32(0)).astype(np.float64) * Q_TOTAL
+    # By bits, as a thread may take subnormal numbers for zero.
+    too_small = (bits != 0) & (bits < _SMALLEST_BITS)
+    bad = ~usable | (bits >= _SIGN) | too_small | (np.trunc(scaled) != scaled)
+    return np.asarray(bad | (bits == 0) if sparse else bad)
 
 
 def _q_fault(pattern: int) -> tuple[RejectCode, str]:
@@ -135,7 +145,8 @@ def _check_mass(frame: Frame, q: npt.NDArray[np.float32], agreement: Agreement) 
             Q_TOTAL,
             f"about {q.sum(dtype=np.float64) * Q_TOTAL:g}",
         )
-    total = int((q.astype(np.float64) * Q_TOTAL).astype(np.int64).sum())
+    blocks = (q[start : start + _BLOCK] for start in range(0, len(q), _BLOCK))
+    total = sum(int((block.astype(np.float64) * Q_TOTAL).astype(np.int64).sum()) for block in blocks)
     if total != Q_TOTAL:
         _fail(frame, agreement, RejectCode.Q_MASS_MISMATCH, "q", None, Q_TOTAL, total)
 

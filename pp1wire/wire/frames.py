@@ -10,7 +10,7 @@ from pp1wire.wire.agreement import Agreement
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
 from pp1wire.wire.reject import RemoteProtocolError
 
-__all__ = ["Frame", "FrameSplitter"]
+__all__ = ["Frame", "FrameSplitter", "truncated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,11 @@ class FrameSplitter:
             self._pending += view
             if len(self._pending) < self._needed:
                 return []
-            view = memoryview(self._pending)
+            # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
+            view = memoryview(bytes(self._pending))
             frames, used = self._split(view)
             if used or self.error is not None:
-                # Frames hold views of the old buffer, so it is left to them and never resized.
+                self._pending = bytearray()
                 self._pending = self._rest(view, used)
         else:
             frames, used = self._split(view)
@@ -92,13 +93,7 @@ class FrameSplitter:
         """
         self._raise_error()
         if self._pending:
-            raise RemoteProtocolError(
-                RejectCode.TRUNCATED,
-                offset=self.offset + len(self._pending),
-                path="frame",
-                expected=f"{max(self._needed, HEADER_BYTES)} bytes of the frame at byte {self.offset}",
-                actual=f"{len(self._pending)}",
-            )
+            raise truncated(self.offset, max(self._needed, HEADER_BYTES), len(self._pending))
 
     def _rest(self, view: memoryview, used: int) -> bytearray:
         return bytearray() if self.error is not None else bytearray(view[used:])
@@ -134,6 +129,17 @@ class FrameSplitter:
         except RemoteProtocolError as error:
             self.error = error.with_traceback(None)
         return frames, position
+
+
+def truncated(offset: int, needed: int, held: int) -> RemoteProtocolError:
+    """The reject of a stream that ends `held` bytes into the frame at `offset`, which has `needed`."""
+    return RemoteProtocolError(
+        RejectCode.TRUNCATED,
+        offset=offset + held,
+        path="frame",
+        expected=f"{needed} bytes of the frame at byte {offset}",
+        actual=held,
+    )
 
 
 def _bytes_of(data: bytes | bytearray | memoryview) -> memoryview:

@@ -169,7 +169,7 @@ def seal(
     session: int = 0,
     slot: int = 0,
     generation: int = 0,
-    round: int = 0,  # noqa: A002 - the field's name
+    round: int = 0,
 ) -> None:
     """Write the header of `frame`, whose body is in place, with both checksums."""
     fields = [

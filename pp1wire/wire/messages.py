@@ -29,7 +29,7 @@ from pp1wire.wire.checksums import body_checksum, prefix_digest
 from pp1wire.wire.fields import FieldSpec
 from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import HEADER_BYTES
-from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.reject import RemoteProtocolError, short
 
 __all__ = ["check_body_checksum", "check_fixed_fields", "check_integer", "decode_body", "pack_body", "reject_in"]
 
@@ -144,21 +144,23 @@ def _name(message_type: MessageType) -> str:
 def check_integer(path: str, value: object, size: int) -> None:
     """Raise LocalProtocolError unless `value` is an integer that fits `size` unsigned bytes."""
     if not isinstance(value, (int, np.integer)) or not 0 <= int(value) < 2 ** (8 * size):
-        raise LocalProtocolError(f"{path}: expected an unsigned integer of {8 * size} bits, got {value!r}")
+        raise LocalProtocolError(f"{path}: expected an unsigned integer of {8 * size} bits, got {short(value)}")
 
 
 def _wire_value(path: str, spec: FieldSpec, value: Any) -> Any:
     # `struct` cuts and pads bytes and rounds numbers without a word, so what would not come back as it went is refused here.
     if spec.kind == "text":
         if not (isinstance(value, str) and value.isascii() and value.isprintable() and len(value) <= spec.size):
-            raise LocalProtocolError(f"{path}: expected at most {spec.size} printable ASCII characters, got {value!r}")
+            raise LocalProtocolError(
+                f"{path}: expected at most {spec.size} printable ASCII characters, got {short(value)}"
+            )
         return value.encode("ascii")
     if spec.kind == "bytes":
         if not isinstance(value, bytes) or len(value) != spec.size:
-            raise LocalProtocolError(f"{path}: expected {spec.size} bytes, got {value!r}")
+            raise LocalProtocolError(f"{path}: expected {spec.size} bytes, got {short(value)}")
     elif spec.kind == "float":
         if not isinstance(value, (float, int, np.floating, np.integer)) or not _is_double(value):
-            raise LocalProtocolError(f"{path}: expected a number that float64 holds exactly, got {value!r}")
+            raise LocalProtocolError(f"{path}: expected a number that float64 holds exactly, got {short(value)}")
     else:
         check_integer(path, value, spec.size)
     return value

@@ -12,14 +12,15 @@ from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Rep
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import Buffer
-from pp1wire.wire.frames import Frame, FrameSplitter
-from pp1wire.wire.header import seal
+from pp1wire.wire.frames import Frame, FrameSplitter, truncated
+from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
-from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.reject import RemoteProtocolError, short
 from pp1wire.wire.rows import encode_replies, read_rows
 
 __all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
 
+_ROWS_AT_ONCE: Final = 64
 _TYPES: Final = {cls: MessageType(number) for number, cls in schema.MESSAGE_CLASSES.items()}
 
 
@@ -33,7 +34,7 @@ def message_type_of(message: Message) -> MessageType:
         return _TYPES[type(message)]
     except KeyError:
         raise LocalProtocolError(
-            f"expected a message of {', '.join(c.__name__ for c in _TYPES)}, got {message!r}"
+            f"expected a message of {', '.join(c.__name__ for c in _TYPES)}, got {short(message)}"
         ) from None
 
 
@@ -96,17 +97,19 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     # A copy of bytes that may change; and an error's traceback holds no view that would stop the caller from resizing them.
     source = data if isinstance(data, bytes) else bytes(memoryview(data))
     del data
-    splitter = FrameSplitter(agreement, sequence)
-    frames = splitter.feed(source)
-    if not frames:
-        splitter.close()
-        raise RemoteProtocolError(RejectCode.TRUNCATED, offset=0, path="frame", expected="one frame", actual="no bytes")
-    message = decode_frame(frames[0], agreement)
-    used = len(frames[0].data)
-    if used != len(source):
+    view = memoryview(source)
+    if len(view) < HEADER_BYTES:
+        check_opening(view[:6], 0)
+        raise truncated(0, HEADER_BYTES, len(view))
+    header = check_header(view[:HEADER_BYTES], 0, agreement, sequence)
+    size = HEADER_BYTES + header.body_length
+    if len(view) < size:
+        raise truncated(0, size, len(view))
+    message = decode_frame(Frame(header, view[:size], 0, view, 0), agreement)
+    if len(view) != size:
         raise RemoteProtocolError(
-            RejectCode.EXTRA_DATA, offset=used, path="frame", expected=f"{used} bytes", actual=len(source),
-            message_type=frames[0].header.message_type, identity=frames[0].header.identity,
+            RejectCode.EXTRA_DATA, offset=size, path="frame", expected=f"{size} bytes", actual=len(view),
+            message_type=header.message_type, identity=header.identity,
         )  # fmt: skip
     return message
 
@@ -181,24 +184,32 @@ class FrameReader:
     def _decode(self, frames: list[Frame]) -> None:
         index = 0
         while index < len(frames) and not self._ended:
-            if frames[index].header.message_type is MessageType.REPLY:
-                index += self._decode_rows(frames[index:])
-                continue
-            try:
-                self._outcomes.append(decode_frame(frames[index], self.agreement))
-            except RemoteProtocolError as error:
-                self._end(error)
-            index += 1
+            end = index
+            while (
+                end < min(len(frames), index + _ROWS_AT_ONCE) and frames[end].header.message_type is MessageType.REPLY
+            ):
+                end += 1
+            if end > index:
+                self._decode_rows(frames[index:end])
+                index = end
+            else:
+                self._decode_one(frames[index])
+                index += 1
 
-    def _decode_rows(self, frames: list[Frame]) -> int:
-        """Decode the REPLYs that `frames` begins with, up to the first bad one; how many frames that used."""
-        others = (i for i, f in enumerate(frames) if f.header.message_type is not MessageType.REPLY)
-        batch, error = read_rows(frames[: next(others, len(frames))], _required(self.agreement))
+    def _decode_rows(self, frames: list[Frame]) -> None:
+        batch, error = read_rows(frames, _required(self.agreement))
         self._outcomes.extend(batch[i] for i in range(len(batch)))
-        if error is None:
-            return len(batch)
-        self._end(error)
-        return len(batch) + 1
+        if error is not None:
+            self._end(error)
+            # One by one from here: judged together again and again, many bad rows would cost the square of their number.
+            for frame in frames[len(batch) + 1 :]:
+                self._decode_one(frame)
+
+    def _decode_one(self, frame: Frame) -> None:
+        try:
+            self._outcomes.append(decode_frame(frame, self.agreement))
+        except RemoteProtocolError as error:
+            self._end(error)
 
     def _end(self, error: RemoteProtocolError) -> None:
         self._outcomes.append(error.with_traceback(None))

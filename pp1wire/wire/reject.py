@@ -5,7 +5,7 @@ from __future__ import annotations
 from pp1wire.errors import PP1Error
 from pp1wire.wire._schema_v2 import DIRECTIONS, MessageType, RejectCode
 
-__all__ = ["RemoteProtocolError"]
+__all__ = ["RemoteProtocolError", "short"]
 
 
 class RemoteProtocolError(PP1Error):
@@ -34,8 +34,8 @@ class RemoteProtocolError(PP1Error):
         self.code = code
         self.offset = offset
         self.path = path
-        self.expected = str(expected)
-        self.actual = str(actual)
+        self.expected = _shown(expected)
+        self.actual = _shown(actual)
         self.message_type = message_type
         self.identity = identity
         super().__init__(code, offset, path)
@@ -50,3 +50,18 @@ class RemoteProtocolError(PP1Error):
     def __str__(self) -> str:
         where = f"byte {self.offset}, {self.path}"
         return f"{self.code.name.lower()} at {where}: expected {self.expected}, got {self.actual} ({self.scope} scope)"
+
+
+def short(value: object) -> str:
+    """The start of `repr(value)`, for one line of text about a value that may be anything."""
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python writes no integer of more than some thousand digits.
+        return f"a huge {type(value).__name__}"
+    return " ".join(text.split()) if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _shown(value: object) -> str:
+    # Under `python -bb`, str() of bytes is an error.
+    return repr(value) if isinstance(value, bytes) else str(value)

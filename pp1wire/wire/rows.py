@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ from pp1wire.wire._schema_v2 import (
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.canonical import (
+    BLOCK,
+    ROUND_ROWS,
     counts_from_q,
     dense_counts_are_canonical,
     dense_row_counts,
@@ -46,6 +50,7 @@ _SMALL_FRAME = 4096
 
 Rows = npt.NDArray[np.void]
 Counts = npt.NDArray[np.int32]
+_Part = tuple[slice, slice, slice]
 Words = npt.NDArray[np.uint64]
 
 
@@ -136,6 +141,8 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
         RemoteProtocolError: the first fault of the first bad frame; TRUNCATED when `buffer` ends inside a frame.
     """
     source = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    # A numpy number of few bits would wrap where the sequence goes on.
+    sequence = None if sequence is None else operator.index(sequence)
     layout = _layout(agreement)
     n, rest = divmod(len(source), layout.size)
     view = memoryview(source)
@@ -159,6 +166,8 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
         The rows before the first bad one, and that one's fault. The rows may view the frames' buffer, so they are valid
         as long as the frames are.
     """
+    if not frames:
+        return decode_replies(b"", agreement), None
     layout, first = _layout(agreement), frames[0]
     together = all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames))
     if together:
@@ -211,13 +220,22 @@ def _headers_are_good(frames: Rows, words: Words, agreement: Agreement, sequence
     )
 
 
-@lru_cache(maxsize=64)
-def _parts(n: int, size: int) -> tuple[tuple[slice, slice, slice], ...]:
+def _parts(n: int, size: int) -> Iterable[_Part]:
     """Of each of n frames: what its header checksum covers, its identity, and its body."""
-    return tuple(
-        (slice(s, s + _HEADER_SUM_AT), slice(s + 16, s + 48), slice(s + HEADER_BYTES, s + size))
-        for s in range(0, n * size, size)
+    return _round_parts(n, size) if n <= ROUND_ROWS else map(_part, range(0, n * size, size), repeat(size))
+
+
+def _part(start: int, size: int) -> _Part:
+    return (
+        slice(start, start + _HEADER_SUM_AT),
+        slice(start + 16, start + 48),
+        slice(start + HEADER_BYTES, start + size),
     )
+
+
+@lru_cache(maxsize=64)
+def _round_parts(n: int, size: int) -> tuple[_Part, ...]:
+    return tuple(_part(start, size) for start in range(0, n * size, size))
 
 
 def _checksums_are_good(source: bytes, frames: Rows, size: int) -> bool:
@@ -244,7 +262,7 @@ def _counts(frames: Rows, agreement: Agreement) -> Counts | None:
         return counts if good else None
     # Row by row, so that the temporaries stay in the cache and memory stays at one row beyond the result.
     counts = np.empty(q.shape, dtype=np.int32)
-    scratch = np.empty((2, q.shape[1]), dtype=np.float32)
+    scratch = np.empty((2, min(BLOCK, q.shape[1])), dtype=np.float32)
     for row, token in enumerate(tokens.tolist()):
         if not dense_row_counts(q[row], counts[row], scratch, token, agreement.vocab_size):
             return None
@@ -362,9 +380,9 @@ def _illegal(target: memoryview, batch: ReplyBatch, agreement: Agreement) -> Loc
 
 def _seal(target: memoryview, frames: Rows, size: int) -> None:
     digest = xxhash.xxh3_64_intdigest
-    parts = _parts(len(frames), size)
-    frames["header_body_checksum"] = [digest(target[body], digest(target[identity])) for _, identity, body in parts]
-    frames["header_header_checksum"] = [digest(target[header]) for header, _, _ in parts]
+    n = len(frames)
+    frames["header_body_checksum"] = [digest(target[b], digest(target[i])) for _, i, b in _parts(n, size)]
+    frames["header_header_checksum"] = [digest(target[header]) for header, _, _ in _parts(n, size)]
 
 
 def _batch(frames: Rows, counts: Counts) -> ReplyBatch:

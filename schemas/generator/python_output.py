@@ -73,10 +73,11 @@ def _constants(schema: Schema) -> str:
 
 def _enum(name: str, schema: Schema) -> str:
     values = schema.enums[name]
+    page = "docs/reject-codes.md" if name == "reject_code" else "docs/wire.md"
     lines = [
         "",
         f"class {_class_name(name)}(IntEnum):",
-        _doc(f"Values of `{name}`; `docs/wire.md` lists them.", "    "),
+        _doc(f"Values of `{name}`; `{page}` lists them.", "    "),
         "",
     ]
     for value in values:

@@ -180,3 +180,34 @@ def test_one_family_of_results_for_any_bytes(tail: bytes, original: int, link_ty
         assert isinstance(found, Segment | Skipped)
         if isinstance(found, Segment):
             assert len(found.payload) <= found.length
+
+
+LINKS = {
+    "Ethernet": (1, bytes(12) + b"\x08\x00"),
+    "VLAN": (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
+    "two VLANs": (1, bytes(12) + b"\x88\xa8\x00\x07\x81\x00\x00\x08\x08\x00"),
+    "BSD loopback": (0, b"\x02\0\0\0"),
+    "OpenBSD loopback": (108, b"\0\0\0\x02"),
+    "Linux cooked": (113, bytes(14) + b"\x08\x00"),
+    "Linux cooked 2": (276, b"\x08\x00" + bytes(18)),
+    "raw IPv4": (228, b""),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_honest_the_links_of_usual_captures_are_read_and_their_cuts_told(name) -> None:
+    link_type, header = LINKS[name]
+    data = header + bytes(build()) + bytes(4)
+    found = parse(data, None, link_type)
+    assert isinstance(found, Segment)
+    assert (bytes(found.payload), found.source) == (b"payload", CLIENT)
+    for cut in range(len(header)):
+        assert skipped(data[:cut], len(data), link_type).code is SkipCode.CUT
+        assert skipped(data[:cut], cut, link_type).code is SkipCode.MALFORMED
+
+
+@pytest.mark.parametrize("name", ["Ethernet", "VLAN", "Linux cooked"])
+def test_other_ethertypes_are_no_tcp(name) -> None:
+    link_type, header = LINKS[name]
+    assert skipped(header[:-2] + b"\x08\x06" + bytes(40), None, link_type).code is SkipCode.NOT_TCP
+    assert skipped(header[:-2] + b"\x86\xdd\x60" + bytes(40), None, link_type).code is SkipCode.UNSUPPORTED

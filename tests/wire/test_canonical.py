@@ -61,7 +61,7 @@ def hostile_rows(draw: st.DrawFn) -> tuple[Agreement, bytes]:
             id_column[draw(st.integers(0, k - 1))] = draw(small | st.sampled_from([2**31 - 1, -(2**31)]))
         elif what == "d" and k > 1:
             at = draw(st.integers(1, k - 1))
-            id_column[at] = id_column[at - 1] + draw(st.integers(-1, 1))
+            id_column[at] = max(min(id_column[at - 1] + draw(st.integers(-1, 1)), 2**31 - 1), -(2**31))
         elif what == "q":
             q_column[draw(st.integers(0, width - 1))] = draw(q_bits)
         elif what == "m" and width > 1:
@@ -136,7 +136,7 @@ def judgements(agreement: Agreement, body: bytes) -> list[RejectCode | None]:
 K1 = Agreement(1, Representation.SPARSE, 1, 3, 1, 1, 4, 1)
 
 
-@settings(max_examples=500)
+@settings(max_examples=max(500, settings.default.max_examples))
 @given(hostile_rows())
 @example((K1, struct.pack("<IiIB3xII8x4i4I", 3, 0, 2**32 - 1, 2, 0, 1, 0, 0, 0, 0, 0x3F800000, 0, 0, 0)))
 @example((K1, struct.pack("<IiIB3xII8x4i4I", 3, 0, 4, 2, 0, 1, 0, 1, 2, 3, *[0x3E800000] * 4)))
@@ -148,7 +148,7 @@ def test_verdict_and_reason_agree_on_every_row(row: tuple[Agreement, bytes]) -> 
     assert (said[0] is None) == is_canonical(agreement, body), said
 
 
-@settings(max_examples=100)
+@settings(max_examples=max(100, settings.default.max_examples))
 @given(st.data())
 def test_verdict_over_many_rows_stops_at_the_first_bad_one(data: st.DataObject) -> None:
     agreement, body = data.draw(hostile_rows())

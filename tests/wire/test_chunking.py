@@ -186,8 +186,9 @@ def test_chunking_holds_no_more_than_one_frame() -> None:
     assert held < SPARSE.reply_frame_bytes
 
 
-def test_chunking_sticky_errors_take_no_memory_with_them() -> None:
-    reader = FrameReader(SPARSE, 0)
+@pytest.mark.parametrize("kind", [FrameReader, FrameSplitter])
+def test_chunking_sticky_errors_take_no_memory_with_them(kind: type[FrameReader] | type[FrameSplitter]) -> None:
+    reader = kind(SPARSE, 0)
     with pytest.raises(RemoteProtocolError) as caught:
         reader.feed(b"x" * 100)
     first = caught.value

@@ -17,6 +17,7 @@ from pp1wire.wire import (
     RemoteProtocolError,
     Reply,
     decode,
+    decode_frame,
     decode_replies,
     encode,
     encode_replies,
@@ -158,6 +159,12 @@ def test_own_bytes_frames_of_a_splitter_outlive_the_next_read(agreement: Agreeme
     batch, error = read_rows([one, two], agreement)
     assert error is None
     assert [batch[0], batch[1]] == [reply(agreement, position=0), reply(agreement, position=1)]
+    for frame in (one, two):
+        # Nobody can write to these bytes any more, so messages view them.
+        assert frame.data.readonly
+        found = decode_frame(frame, agreement)
+        assert isinstance(found, Reply)
+        assert np.shares_memory(found.q, np.frombuffer(frame.data, np.uint8))
 
 
 def test_own_bytes_arrays_given_to_a_message_are_copied_unless_immutable() -> None:

@@ -1,0 +1,121 @@
+"""Turns what has been judged of one connection into findings and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pp1wire.capture._side import Mode, Side
+from pp1wire.capture.events import Connection, FindingCode, StreamFinding
+from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
+from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
+from pp1wire.capture.summary import Latencies, Summary
+from pp1wire.wire import Hello, HelloRole, RemoteProtocolError
+
+__all__ = ["Teller"]
+
+_HARMLESS: Final = (FindingCode.OUTSIDE_WINDOW, FindingCode.AFTER_END)
+
+
+class Teller:
+    """Reports and counts for one connection.
+
+    Attributes:
+        hellos: those that passed, by role.
+        doubtful: which bytes were delivered is not known, so nothing is certain.
+    """
+
+    def __init__(self, connection: Connection, file: str, report: Callable[[Finding], None], summary: Summary) -> None:
+        self._connection = connection
+        self._endpoints = f"{connection.client} → {connection.server}"
+        self._file = file
+        self._report = report
+        self._summary = summary
+        self._latencies = Latencies(summary)
+        self.hellos: dict[HelloRole, Hello] = {}
+        self.doubtful = False
+
+    def take(self, side: Side, outcomes: Sequence[Outcome], time_ns: int | None) -> None:
+        """Tell and count what has been judged; `time_ns` is when its last byte came."""
+        for outcome in outcomes:
+            if isinstance(outcome, UnjudgedFrame):
+                self._unjudged(side, outcome)
+            elif isinstance(outcome, Resumed):
+                message = "from here on each frame is judged by itself; sessions are not followed"
+                self.find(side, Severity.NOTE, CaptureCode.RESUMED, message, offset=outcome.offset, located=True)
+            else:
+                self._summary.count_frame(outcome)
+                self._latencies.see(outcome, time_ns)
+                if isinstance(outcome.message, Hello):
+                    self.hellos[outcome.message.role] = outcome.message
+                if outcome.error is not None:
+                    self._reject(side, outcome.error)
+
+    def _unjudged(self, side: Side, outcome: UnjudgedFrame) -> None:
+        self._summary.frames[outcome.message_type.name.lower()] += 1
+        self._summary.unjudged_frames += 1
+        if not side.unjudged_told:
+            side.unjudged_told = True
+            message = "without the HELLOs only headers and checksums can be judged, from this frame on"
+            self.find(side, Severity.INCOMPLETE, CaptureCode.UNJUDGED, message, offset=outcome.offset, located=True)
+
+    def _reject(self, side: Side, error: RemoteProtocolError) -> None:
+        packet, time_ns = side.marks.at(error.offset)
+        self._report(
+            reject_finding(
+                error,
+                file=self._file,
+                packet=packet,
+                time_ns=time_ns,
+                connection=self._connection.number,
+                endpoints=self._endpoints,
+                direction=str(side.role),
+                uncertain=side.uncertain or self.doubtful,
+            )
+        )
+        if error.scope == "connection" and side.mode is Mode.TOGETHER:
+            side.mode = Mode.OVER
+
+    def find(
+        self,
+        side: Side | None,
+        severity: Severity,
+        code: str,
+        message: str,
+        *,
+        packet: int | None = None,
+        time_ns: int | None = None,
+        offset: int | None = None,
+        length: int | None = None,
+        located: bool = False,
+    ) -> None:
+        if located and side is not None and offset is not None:
+            packet, time_ns = side.marks.at(offset)
+        finding = Finding(
+            severity,
+            str(code),
+            message,
+            self._file,
+            packet=packet,
+            time_ns=time_ns,
+            connection=self._connection.number,
+            endpoints=self._endpoints,
+            direction=None if side is None else str(side.role),
+            offset=offset,
+            length=length,
+            uncertain=code == CaptureCode.RESUMED,
+        )
+        self._report(finding)
+
+    def stream_finding(self, side: Side, finding: StreamFinding) -> None:
+        severity = Severity.NOTE if finding.code in _HARMLESS else Severity.INCOMPLETE
+        self.find(
+            side,
+            severity,
+            finding.code,
+            finding.message,
+            packet=finding.packet,
+            time_ns=finding.time_ns,
+            offset=finding.offset,
+            length=finding.length,
+        )

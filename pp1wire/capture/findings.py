@@ -1,0 +1,142 @@
+"""What judging a capture finds, in one shape for files, TCP streams and the protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from pp1wire.wire import RejectCode, RemoteProtocolError
+
+__all__ = ["CaptureCode", "ExitStatus", "Finding", "Severity", "reject_finding"]
+
+
+class Severity(StrEnum):
+    """What a finding says of the traffic, worst first."""
+
+    INVALID = "invalid"
+    """A rule of the protocol was broken."""
+    UNREADABLE = "unreadable"
+    """The file is none, or not what it claims to be, from here on."""
+    INCOMPLETE = "incomplete"
+    """The capture does not show everything; nothing is said of what it lacks."""
+    NOTE = "note"
+    """Nothing is wrong."""
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses of `pp1wire validate`."""
+
+    VALID = 0
+    INVALID = 1
+    INCOMPLETE = 2
+    UNREADABLE = 3
+
+
+class CaptureCode(StrEnum):
+    """Codes of findings that are not rejects; those of packets and TCP streams are `SkipCode` and `FindingCode`."""
+
+    TRUNCATED = "truncated"
+    """The file ends inside a block. (The reject of this name has a connection and a scope.)"""
+    UNREADABLE = "unreadable"
+    """The file cannot be opened or read, or is of no known kind."""
+    NO_PP1 = "no_pp1"
+    """Nothing in the file is PP1."""
+    NOT_PP1 = "not_pp1"
+    """A connection speaks another protocol and was skipped."""
+    UNFINISHED = "unfinished"
+    """The capture ends before this direction does."""
+    ONE_WAY = "one_way"
+    """Only one direction is there; what needs the other is not judged."""
+    RESUMED = "resumed"
+    """Judging goes on at the next verified header, frame by frame."""
+    UNJUDGED = "unjudged"
+    """Frames whose layout is not known, as the HELLOs are not there: only header and checksums were judged."""
+    GIVEN_UP = "given_up"
+    """Too much of unfinished frames would have to be held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding.
+
+    Attributes:
+        severity: what it says of the traffic.
+        code: of `RejectCode`, `CaptureCode`, `FindingCode` or `SkipCode`, in lower case.
+        message: one line for people.
+        file: the file's name as it was given.
+        packet: number in the file from 1, as Wireshark counts; None for raw streams, and for what no packet shows.
+        time_ns: the packet's time, in nanoseconds since 1970.
+        connection: number in the file, from 1; None for what concerns none. Raw streams are connection 1.
+        endpoints: "client → server".
+        direction: "verifier" or "worker": who sent it.
+        offset: in bytes from the start of that direction; for findings about the file, in bytes of the file.
+        length: bytes concerned, of a gap or cut.
+        path, expected, actual: the field, what the rule requires and what was found.
+        scope: connection, proposal or stale: what it costs online.
+        message_type: of the frame, in lower case.
+        identity: (session, generation, round) of the frame.
+        uncertain: it stands behind a gap, a conflict, or a beginning that is not there.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    file: str
+    packet: int | None = None
+    time_ns: int | None = None
+    connection: int | None = None
+    endpoints: str | None = None
+    direction: str | None = None
+    offset: int | None = None
+    length: int | None = None
+    path: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    scope: str | None = None
+    message_type: str | None = None
+    identity: tuple[int, int, int] | None = None
+    uncertain: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Every attribute, ready for `json.dumps`; absent ones are None."""
+        result: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        result["severity"] = str(self.severity)
+        result["identity"] = (
+            None if self.identity is None else dict(zip(("session", "generation", "round"), self.identity, strict=True))
+        )
+        return result
+
+
+def reject_finding(
+    error: RemoteProtocolError,
+    *,
+    file: str,
+    packet: int | None,
+    time_ns: int | None,
+    connection: int,
+    endpoints: str | None,
+    direction: str | None,
+    uncertain: bool,
+) -> Finding:
+    """A reject as a finding. Late answers are dropped and offers may be refused, both within the rules: notes."""
+    within = error.scope == "stale" or error.code is RejectCode.HELLO_REFUSED
+    return Finding(
+        Severity.NOTE if within else Severity.INVALID,
+        error.code.name.lower(),
+        f"{error.path}: expected {error.expected}, got {error.actual}",
+        file,
+        packet=packet,
+        time_ns=time_ns,
+        connection=connection,
+        endpoints=endpoints,
+        direction=direction,
+        offset=error.offset,
+        path=error.path,
+        expected=error.expected,
+        actual=error.actual,
+        scope=error.scope,
+        message_type=None if error.message_type is None else error.message_type.name.lower(),
+        identity=error.identity,
+        uncertain=uncertain,
+    )

@@ -1,0 +1,106 @@
+"""The result of `validate` as text: one line a finding, then a summary that fits a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pp1wire.capture.findings import Finding, Severity
+from pp1wire.capture.summary import Span, Summary
+from pp1wire.capture.text import printable, time_text
+from pp1wire.capture.validate import Result
+
+__all__ = ["finding_line", "report_lines"]
+
+_SPANS: Final = {
+    "step_to_first_row": "STEP to first row",
+    "step_to_completion": "STEP to COMPLETION",
+    "completion_to_commit": "COMPLETION to COMMIT",
+}
+
+
+def finding_line(finding: Finding) -> str:
+    """One line: severity, code, where, what."""
+    where: list[str] = []
+    if finding.packet is not None:
+        where.append(f"packet {finding.packet}")
+    if finding.time_ns is not None:
+        where.append(time_text(finding.time_ns))
+    if finding.endpoints is not None:
+        where.append(f"connection {finding.connection} ({finding.endpoints})")
+    if finding.direction is not None:
+        where.append(finding.direction)
+    if finding.identity is not None and any(finding.identity):
+        where.append("session {} generation {} round {}".format(*finding.identity))
+    if finding.offset is not None:
+        where.append(f"byte {finding.offset}")
+    marks = [f"{finding.scope} scope"] if finding.scope is not None else []
+    marks += ["uncertain"] if finding.uncertain else []
+    behind = f" [{', '.join(marks)}]" if marks else ""
+    place = f", {', '.join(where)}" if where else ""
+    what = finding.code if finding.code == finding.severity else f"{finding.severity} {finding.code}"
+    return printable(f"{what}: {finding.file}{place}: {finding.message}{behind}")
+
+
+def report_lines(result: Result) -> Iterator[str]:
+    """The whole report for people, line by line; the same for the same files."""
+    for finding in result.findings:
+        yield finding_line(finding)
+    if result.left_out:
+        yield f"… and {result.left_out} more findings, which are only counted"
+    if result.findings:
+        yield ""
+    yield from _summary_lines(result.summary)
+    counts = ", ".join(f"{result.counts[str(s)]} {s}" for s in Severity if result.counts[str(s)])
+    yield f"{result.status.name.lower()}: {counts or 'no findings'}"
+
+
+def _summary_lines(summary: Summary) -> Iterator[str]:
+    yield _row(
+        "read",
+        f"{_count(summary.files, 'file')}, {_count(summary.packets, 'packet')}, "
+        f"{_count(summary.connections, 'PP1 connection')}, {summary.skipped_connections} skipped",
+    )
+    if summary.skipped_packets:
+        yield _row("packets not read", _counts(summary.skipped_packets))
+    yield _row("bytes", ", ".join(f"{name} {count}" for name, count in summary.bytes.items()))
+    yield _row("frames", ", ".join(f"{count} {name.upper()}" for name, count in summary.frames.items()))
+    if summary.unjudged_frames or summary.unjudged_bytes:
+        yield _row("not judged", f"{_count(summary.unjudged_frames, 'frame')}, {summary.unjudged_bytes} other bytes")
+    yield _row("rounds", f"{summary.rounds} asked for, {summary.proposals} proposals, {summary.unanswered} unanswered")
+    for name, counts in (
+        ("discarded", summary.discards),
+        ("stale, dropped", summary.stale),
+        ("faults", summary.faults),
+    ):
+        if counts:
+            yield _row(name, _counts(counts))
+    yield _row(
+        "committed",
+        f"{summary.tokens} tokens by {summary.commits} proposals and {summary.target_only} of the target alone",
+    )
+    if summary.commits:
+        shares = (f"{count} ({100 * count / summary.commits:.1f} %)" for count in summary.committed)
+        yield _row("by position", ", ".join(shares))
+    for key, name in _SPANS.items():
+        if summary.latencies[key].count:
+            yield _row(name, _span(summary.latencies[key]))
+
+
+def _row(name: str, text: str) -> str:
+    return f"{name:<22}{text}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def _span(span: Span) -> str:
+    least, mean, most = (
+        (0 if n is None else n) / 1e6 for n in (span.least_ns, span.total_ns // span.count, span.most_ns)
+    )
+    return f"least {least:.3f} ms, mean {mean:.3f} ms, most {most:.3f} ms ({span.count})"

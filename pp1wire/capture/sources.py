@@ -1,0 +1,93 @@
+"""What kind of file it is, by its first bytes; and files that say how far they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from pp1wire.capture.pcapng import SECTION_HEADER, CaptureError, Readable
+from pp1wire.wire._schema_v2 import MAGIC
+
+__all__ = ["SNIFFED_BYTES", "CountingFile", "Kind", "Progress", "sniff"]
+
+SNIFFED_BYTES: Final = 4
+
+Progress = Callable[[str, int], None]
+"""Called now and then with a file's name and how many of its bytes have been read."""
+
+_TELL_EVERY = 4 << 20
+_OTHERS: Final = {
+    b"\xd4\xc3\xb2\xa1": "pcap",
+    b"\xa1\xb2\xc3\xd4": "pcap",
+    b"\x4d\x3c\xb2\xa1": "pcap",
+    b"\xa1\xb2\x3c\x4d": "pcap",
+}
+_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class Kind(StrEnum):
+    """Kinds of file that are read."""
+
+    PCAPNG = "pcapng"
+    STREAM = "stream"
+    """The bytes of one direction of one connection."""
+
+
+def sniff(head: bytes) -> Kind:
+    """The kind of a file that begins with these bytes (at least `SNIFFED_BYTES`, or all there are).
+
+    Raises `CaptureError` where it is none that is read; the message says what to do.
+    """
+    if head[: len(SECTION_HEADER)] == SECTION_HEADER:
+        return Kind.PCAPNG
+    if head[: len(MAGIC)] == MAGIC:
+        return Kind.STREAM
+    if not head:
+        raise CaptureError(0, "expected pcapng or a PP1 stream, got an empty file")
+    if head[:4] in _OTHERS:
+        raise CaptureError(0, f"expected pcapng or a PP1 stream, got {_OTHERS[head[:4]]}; convert it: editcap IN OUT")
+    for magic, name in _COMPRESSED.items():
+        if head.startswith(magic):
+            raise CaptureError(0, f"expected pcapng or a PP1 stream, got {name}; unpack it first")
+    raise CaptureError(
+        0, f"expected pcapng ({SECTION_HEADER.hex()}) or a PP1 stream ({MAGIC.hex()}), got {head[:4].hex()}"
+    )
+
+
+class CountingFile:
+    """A file that tells how far it was read, and turns read errors into `CaptureError`s.
+
+    Args:
+        file: binary file or pipe.
+        name: what `progress` is told.
+        progress: see `Progress`; None for nobody.
+    """
+
+    def __init__(self, file: Readable, name: str, progress: Progress | None = None) -> None:
+        self._file = file
+        self._name = name
+        self._progress = progress
+        self._told = 0
+        self.count = 0
+        """Bytes read."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; b"" at the end."""
+        try:
+            data = self._file.read(size) or b""
+        except OSError as error:
+            raise CaptureError(self.count, f"cannot read: {error.strerror or error}") from error
+        self.count += len(data)
+        if self._progress is not None and self.count - self._told >= _TELL_EVERY:
+            self._told = self.count
+            self._progress(self._name, self.count)
+        return data
+
+    def read_fully(self, size: int) -> bytes:
+        """`size` bytes, or all that are left."""
+        parts: list[bytes] = []
+        while size and (part := self.read(size)):
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)

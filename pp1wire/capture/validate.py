@@ -1,0 +1,319 @@
+"""Judges captures: every frame of every connection, by the functions that judge online.
+
+Streaming: memory does not grow with the file. The result is a function of the files' bytes and names alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pp1wire.capture.connection_judge import ConnectionJudge
+from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
+from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
+from pp1wire.capture.pcapng import CapturedPacket, CaptureError, PcapngReader, Readable, Truncated
+from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
+from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff
+from pp1wire.capture.stream_judge import first_hello, judge_stream
+from pp1wire.capture.summary import Summary
+from pp1wire.wire import Hello
+
+__all__ = ["FileResult", "Result", "Validator", "status_of", "validate"]
+
+MAX_HELD: Final = 24 << 20
+"""Bytes of unfinished frames held, over all connections."""
+
+MAX_CONNECTIONS: Final = 4096
+"""Connections followed at a time; beyond that the one silent for longest is ended."""
+
+_STATUSES: Final = (
+    (Severity.INVALID, ExitStatus.INVALID),
+    (Severity.UNREADABLE, ExitStatus.UNREADABLE),
+    (Severity.INCOMPLETE, ExitStatus.INCOMPLETE),
+)
+
+
+@dataclass(slots=True)
+class FileResult:
+    """One file: its kind ("pcapng", "stream", or None), bytes read, and findings by severity."""
+
+    name: str
+    kind: str | None = None
+    size: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def status(self) -> ExitStatus:
+        """What a run on this file alone would end with."""
+        return _status(self.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for `json.dumps`."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "bytes": self.size,
+            "status": self.status.name.lower(),
+            "findings": _by_severity(self.counts),
+        }
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of all files.
+
+    Attributes:
+        files: in the order given.
+        findings: in the order of the capture; at most so many of each severity as the validator keeps.
+        counts: all findings by severity, also those not kept.
+        summary: totals.
+    """
+
+    files: list[FileResult] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    summary: Summary = field(default_factory=Summary)
+
+    @property
+    def left_out(self) -> int:
+        """Findings that were counted but not kept."""
+        return sum(self.counts.values()) - len(self.findings)
+
+    @property
+    def status(self) -> ExitStatus:
+        """The exit status: invalid before unreadable before incomplete."""
+        return _status(self.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for `json.dumps`; the same for the same files."""
+        return {
+            "status": self.status.name.lower(),
+            "counts": _by_severity(self.counts),
+            "findings": [finding.to_json() for finding in self.findings],
+            "findings_left_out": self.left_out,
+            "summary": self.summary.to_json(),
+            "files": [file.to_json() for file in self.files],
+        }
+
+
+def status_of(result: Result) -> ExitStatus:
+    """The exit status of `pp1wire validate`: 0 valid, 1 invalid, 2 incomplete, 3 unreadable."""
+    return result.status
+
+
+def validate(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    ports: Collection[int] = (),
+    peer: str | os.PathLike[str] | None = None,
+    max_findings: int = 1000,
+    progress: Progress | None = None,
+) -> Result:
+    """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
+
+    Args:
+        paths: pcapng files and raw one-way streams.
+        ports: server ports that speak PP1: what says otherwise there is invalid instead of skipped.
+        peer: the other direction of a raw stream, whose HELLO settles the agreement.
+        max_findings: kept of each severity; all are counted.
+        progress: see `Progress`.
+
+    Raises:
+        CaptureError: `peer` cannot be read, or does not begin with a HELLO.
+    """
+    validator = Validator(
+        ports=ports, peer=None if peer is None else read_hello(peer), max_findings=max_findings, progress=progress
+    )
+    for path in paths:
+        validator.add_path(path)
+    return validator.result
+
+
+def read_hello(path: str | os.PathLike[str]) -> Hello:
+    """The HELLO that a raw stream begins with. Raises `CaptureError` where there is none."""
+    name = os.fspath(path)
+    try:
+        with Path(path).open("rb") as file:
+            return first_hello(file, name)
+    except OSError as error:
+        raise CaptureError(0, f"cannot read {name}: {error.strerror}") from error
+
+
+class Validator:
+    """Judges one file after another; `result` is up to date after each. Arguments as of `validate`."""
+
+    def __init__(
+        self,
+        *,
+        ports: Collection[int] = (),
+        peer: Hello | None = None,
+        max_findings: int = 1000,
+        max_held: int = MAX_HELD,
+        progress: Progress | None = None,
+    ) -> None:
+        self.result = Result()
+        self._ports = frozenset(ports)
+        self._peer = peer
+        self._max_findings = max_findings
+        self._max_held = max_held
+        self._progress = progress
+        self._file = FileResult("")
+
+    def add_path(self, path: str | os.PathLike[str]) -> FileResult:
+        """Judge a file; "-" is the standard input."""
+        name = os.fspath(path)
+        if name == "-":
+            return self.add(sys.stdin.buffer, name)
+        try:
+            with Path(path).open("rb") as file:
+                return self.add(file, name)
+        except OSError as error:
+            self._open(name)
+            self._unreadable(CaptureError(0, f"cannot open: {error.strerror}"))
+            return self._file
+
+    def add(self, file: Readable, name: str) -> FileResult:
+        """Judge a binary file or pipe, to its end."""
+        self._open(name)
+        counting = CountingFile(file, name, self._progress)
+        try:
+            head = counting.read_fully(SNIFFED_BYTES)
+            kind = sniff(head)
+            self._file.kind = str(kind)
+            if kind is Kind.STREAM:
+                judge_stream(counting, head, name, self._report, self.result.summary, self._peer)
+            else:
+                self._packets(PcapngReader(counting, start=head), name)
+        except CaptureError as error:
+            self._unreadable(error)
+        self._file.size = counting.count
+        return self._file
+
+    def _open(self, name: str) -> None:
+        self._file = FileResult(name)
+        self.result.files.append(self._file)
+        self.result.summary.files += 1
+
+    def _packets(self, reader: PcapngReader, name: str) -> None:
+        before = self.result.summary.connections
+        pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held)
+        reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
+        try:
+            for event in stream_events(_counted(reader, self.result.summary), reassembler):
+                if isinstance(event, Truncated):
+                    self._report(
+                        Finding(Severity.INCOMPLETE, CaptureCode.TRUNCATED, event.message, name, offset=event.offset)
+                    )
+                elif isinstance(event, PacketFinding):
+                    pool.packet(event)
+                else:
+                    pool.take(event)
+        finally:
+            pool.finish()
+        if self.result.summary.connections == before:
+            message = "nothing in the file is PP1"
+            self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
+
+    def _unreadable(self, error: CaptureError) -> None:
+        self._report(
+            Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, error.reason, self._file.name, offset=error.offset)
+        )
+
+    def _report(self, finding: Finding) -> None:
+        severity = str(finding.severity)
+        self._file.counts[severity] += 1
+        self.result.counts[severity] += 1
+        if self.result.counts[severity] <= self._max_findings:
+            self.result.findings.append(finding)
+
+
+class _Connections:
+    """The connections of one file that are open, and what they hold together."""
+
+    def __init__(
+        self,
+        file: str,
+        report: Callable[[Finding], None],
+        summary: Summary,
+        ports: frozenset[int],
+        max_held: int,
+    ) -> None:
+        self._file = file
+        self._report = report
+        self._summary = summary
+        self._ports = ports
+        self._max_held = max_held
+        self._open: dict[int, ConnectionJudge] = {}
+        self._ended: dict[int, int] = {}
+        self._held: dict[int, int] = {}
+        self._total = 0
+        self._told: set[str] = set()
+
+    def packet(self, finding: PacketFinding) -> None:
+        """A packet that cannot be read: counted, and told the first time for each reason."""
+        code = str(finding.code)
+        self._summary.skipped_packets[code] += 1
+        if code not in self._told:
+            self._told.add(code)
+            message = f"{finding.message}; more packets of this kind are only counted"
+            self._report(
+                Finding(Severity.INCOMPLETE, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns)
+            )
+
+    def take(self, event: StreamEvent) -> None:
+        """The next event of any connection."""
+        number = event.connection.number
+        if isinstance(event, Opened):
+            self._open[number] = self._judge(event.connection)
+            return
+        judge = self._open.get(number)
+        if judge is None:
+            return  # what comes behind both ends changes nothing
+        judge.take(event)
+        held = judge.held
+        self._total += held - self._held.get(number, 0)
+        self._held[number] = held
+        while self._total > self._max_held:
+            self._give_up_largest()
+        if isinstance(event, Ended):
+            self._ended[number] = self._ended.get(number, 0) + 1
+            if self._ended[number] == 2:  # directions
+                self._close(number)
+
+    def finish(self) -> None:
+        """The file is over."""
+        for number in list(self._open):
+            self._close(number)
+
+    def _judge(self, connection: Connection) -> ConnectionJudge:
+        named = connection.server.port in self._ports
+        return ConnectionJudge(connection, self._file, self._report, self._summary, named=named)
+
+    def _give_up_largest(self) -> None:
+        number = max(self._held, key=lambda n: (self._held[n], -n))
+        self._open[number].give_up(self._max_held)
+        self._total -= self._held.pop(number)
+
+    def _close(self, number: int) -> None:
+        self._open.pop(number).finish()
+        self._total -= self._held.pop(number, 0)
+        self._ended.pop(number, None)
+
+
+def _counted(reader: Iterable[CapturedPacket | Truncated], summary: Summary) -> Iterator[CapturedPacket | Truncated]:
+    for item in reader:
+        summary.packets += isinstance(item, CapturedPacket)
+        yield item
+
+
+def _status(counts: Counter[str]) -> ExitStatus:
+    return next((status for severity, status in _STATUSES if counts[str(severity)]), ExitStatus.VALID)
+
+
+def _by_severity(counts: Counter[str]) -> dict[str, int]:
+    return {str(severity): counts[str(severity)] for severity in Severity}

@@ -1,0 +1,386 @@
+"""The command line: parses arguments, calls the room that does the work, prints what it returns.
+
+Exit status: 0 fine; 1 something was found wrong, or failed; 2 incomplete (validate); 3 unreadable; 64 wrong usage;
+130 interrupted; 141 whoever read the output closed it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pp1wire
+from pp1wire.capture.pcapng import CaptureError
+from pp1wire.errors import PP1Error
+
+__all__ = ["main"]
+
+OK, FAILED, UNREADABLE, USAGE, INTERRUPTED, CLOSED_PIPE = 0, 1, 3, 64, 130, 141
+_REPRESENTATIONS = ("sparse", "dense")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # argparse's own status, 2, is what `validate` says of an incomplete capture.
+        self.exit(USAGE, f"{self.prog}: {message}; try {self.prog} --help\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status (see the module's text)."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+        if sys.stdout is not None:  # it is, where a program was started with it closed
+            sys.stdout.flush()
+    except CaptureError as error:
+        _complain(arguments.command, error)
+        return UNREADABLE
+    except PP1Error as error:
+        _complain(arguments.command, error)
+        return FAILED
+    except BrokenPipeError:
+        # Whoever read the output has enough; keep the interpreter from complaining about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except OSError as error:
+        _complain(arguments.command, f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _complain(command: str, what: object) -> None:
+    print(f"pp1wire {command}: {what}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="pp1wire",
+        description="PP1 v2: exact draft distributions for speculative decoding across machines.",
+        epilog="Each command explains itself: pp1wire COMMAND --help. "
+        "Exit status: 0 fine, 1 wrong or failed, 2 incomplete, 3 unreadable, 64 wrong usage.",
+    )
+    parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for add in (_demo, _validate, _show, _plan, _record, _vectors, _bench):
+        add(commands)
+    return parser
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, *, json_option: bool = True
+) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    command.set_defaults(run=run)
+    if json_option:
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
+    return command
+
+
+def _wants_json(arguments: argparse.Namespace) -> bool:
+    return bool(getattr(arguments, "json", False))
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _bounded(convert: Callable[[str], Any], smallest: float, largest: float, what: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            value = convert(text)
+        except ValueError:
+            value = None
+        if value is None or not smallest <= value <= largest:
+            raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
+        return value
+
+    return parse
+
+
+def _integer(smallest: int, largest: int) -> Callable[[str], Any]:
+    return _bounded(int, smallest, largest, f"a whole number from {smallest} to {largest}")
+
+
+def _number(smallest: float, largest: float) -> Callable[[str], Any]:
+    return _bounded(float, smallest, largest, f"a number from {smallest:g} to {largest:g}")
+
+
+# demo ---------------------------------------------------------------------------------------------------------------------
+
+
+def _demo(commands: Any) -> None:
+    command = _command(commands, "demo", _run_demo, "a draft worker and a verifier decode together, as two processes")
+    # What is not given is left to the settings, whose defaults depend on the model.
+    given: dict[str, Any] = {"default": argparse.SUPPRESS}
+    command.add_argument("--model", choices=("synthetic", "smollm2"), default="synthetic", help="whose logits")
+    command.add_argument(
+        "--representation", choices=_REPRESENTATIONS, **given,
+        help="how q travels (default: sparse; the synthetic model then shows dense, too)",
+    )  # fmt: skip
+    command.add_argument(
+        "--rounds", type=_integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
+    )
+    command.add_argument("--requests", type=_integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
+    command.add_argument("--temperature", "-T", type=_number(0.01, 100), default=1.0, help="of the draft and of the target")
+    command.add_argument("--support", "-k", type=_integer(1, 4096), default=32, help="entries of a sparse row")
+    command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
+    command.add_argument(
+        "--sockets", type=_integer(1, 4), default=1, help="connections that the requests are spread over"
+    )
+    command.add_argument("--seed", type=_integer(0, 2**64 - 1), default=1, help="of every request; repeats a run")
+    command.add_argument(
+        "--fault", choices=("corrupt", "truncate", "late", "kill"), **given,
+        help="inject one fault after a few rounds, and watch the target go on alone",
+    )  # fmt: skip
+    command.add_argument(
+        "--capture",
+        type=Path,
+        **given,
+        help="where the recording goes (default: a file of its own among the temporary ones)",
+    )
+
+
+def _run_demo(arguments: argparse.Namespace) -> int:
+    from pp1wire.demo import run
+    from pp1wire.demo.settings import Settings
+
+    given = {name: value for name, value in vars(arguments).items() if name not in ("command", "run", "json")}
+    settings = Settings(**given)
+    as_json = _wants_json(arguments)
+    # A service manager's way to end it leaves as little behind as ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        report = run.demo(settings, say=(lambda _: None) if as_json else (lambda line: print(line, flush=True)))
+    except KeyboardInterrupt:
+        _complain("demo", f"interrupted; what was decided until then is in {settings.capture}")
+        raise
+    if as_json:
+        _print_json(report.as_data())
+    return OK if report.as_expected else FAILED
+
+
+# plan ---------------------------------------------------------------------------------------------------------------------
+
+
+def _plan(commands: Any) -> None:
+    command = _command(commands, "plan", _run_plan, "bytes of every layout for a shape, and whether they fit")
+    command.add_argument("--vocab", type=_integer(1, 262_144), default=129_280, help="token ids")
+    command.add_argument(
+        "--padded-vocab", type=_integer(1, 262_144), default=None, help="entries of a dense row; None: the same"
+    )
+    command.add_argument("--support", "-k", type=_integer(1, 262_144), default=32, help="entries of a sparse row")
+    command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
+    command.add_argument("--requests", type=_integer(1, 4), default=4, help="requests in flight")
+    command.add_argument("--ranks", type=_integer(1, 1024), default=2, help="tensor-parallel ranks of the verifier")
+    command.add_argument(
+        "--link", type=_number(1e-6, 1e6), default=40.0, metavar="GBPS", help="nominal speed of the link in Gb/s"
+    )
+    command.add_argument(
+        "--buffer", type=_integer(1, 2**62), default=None, metavar="BYTES",
+        help="bytes you have for slot buffers; exit status 1 if a layout does not fit",
+    )  # fmt: skip
+
+
+def _run_plan(arguments: argparse.Namespace) -> int:
+    from pp1wire.protocol.plan import plan
+
+    limits = pp1wire.Limits(
+        vocab_size=arguments.vocab,
+        padded_vocab_size=arguments.padded_vocab,
+        support=arguments.support,
+        depth=arguments.depth,
+        slots=arguments.requests,
+        ranks=arguments.ranks,
+    )
+    result = plan(limits, link_gigabits=arguments.link, buffer_bytes=arguments.buffer)
+    if _wants_json(arguments):
+        _print_json(result.as_data())
+    else:
+        print("\n".join(result.lines()))
+    return OK if result.fits else FAILED
+
+
+# vectors ------------------------------------------------------------------------------------------------------------------
+
+
+def _vectors(commands: Any) -> None:
+    _command(commands, "vectors", _run_vectors, "run the test vectors against this installation")
+
+
+def _run_vectors(arguments: argparse.Namespace) -> int:
+    from pp1wire.capture.vectors import run_vectors
+
+    report = run_vectors()
+    if _wants_json(arguments):
+        _print_json(report.to_json())
+    else:
+        print("\n".join(report.lines()))
+    return OK if report.ok else FAILED
+
+
+# bench --------------------------------------------------------------------------------------------------------------------
+
+
+def _bench(commands: Any) -> None:
+    command = _command(
+        commands,
+        "bench",
+        _run_bench,
+        "race this package against its peers, side by side; rows are ratios",
+        json_option=False,
+    )
+    command.add_argument(
+        "--json", metavar="FILE", type=Path, default=None, help="write the figures to FILE as JSON, too"
+    )
+    command.add_argument(
+        "--quick", action="store_true", help="a second or so a row, to see that it runs; figures are rough"
+    )
+    command.add_argument("--check", action="store_true", help="exit status 1 if a goal is missed; for a quiet machine")
+
+
+def _run_bench(arguments: argparse.Namespace) -> int:
+    bench = _bench_room()
+    outcomes = []
+    for outcome in bench.run(0.3 if arguments.quick else 4.0):
+        outcomes.append(outcome)
+        for line in bench.lines(outcome):
+            print(line, flush=True)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(bench.as_data(outcomes), indent=2) + "\n", encoding="utf-8")
+    missed = [outcome for outcome in outcomes if outcome.met is False]
+    return FAILED if arguments.check and missed else OK
+
+
+def _bench_room() -> Any:
+    """The benchmarks: inside an installed wheel, or beside the package in a checkout."""
+    for name in ("pp1wire._bench", "bench"):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise PP1Error(f"the benchmarks need {error.name}; run: pip install 'pp1wire[bench]'") from None
+    raise PP1Error("the benchmarks are not installed; reinstall pp1wire, or run from a checkout")
+
+
+# captures -----------------------------------------------------------------------------------------------------------------
+
+
+def _validate(commands: Any) -> None:
+    command = _command(
+        commands, "validate", _run_validate,
+        "judge captures by the functions that judge online; exit status 0 valid, 1 invalid, 2 incomplete, 3 unreadable",
+    )  # fmt: skip
+    command.add_argument(
+        "files", nargs="+", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
+    )
+    command.add_argument(
+        "--port", type=_integer(1, 65_535), action="append", default=[], metavar="PORT",
+        help="server port that speaks PP1: anything else there is invalid instead of skipped; may be repeated",
+    )  # fmt: skip
+    command.add_argument(
+        "--peer", default=None, metavar="FILE", help="the other direction of a raw stream, for its HELLO"
+    )
+    command.add_argument(
+        "--max-findings", type=_integer(0, 10**9), default=1000, help="findings printed of each severity"
+    )
+
+
+def _run_validate(arguments: argparse.Namespace) -> int:
+    from pp1wire.capture.report import report_lines
+    from pp1wire.capture.validate import validate
+
+    result = validate(
+        arguments.files,
+        ports=arguments.port,
+        peer=arguments.peer,
+        max_findings=arguments.max_findings,
+        progress=_progress(),
+    )
+    if _wants_json(arguments):
+        _print_json(result.to_json())
+    else:
+        for line in report_lines(result):
+            print(line)
+    return int(result.status)
+
+
+def _show(commands: Any) -> None:
+    command = _command(commands, "show", _run_show, "dissect every frame of a capture, field by field")
+    command.add_argument("file", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input")
+    command.add_argument("--rows", action="store_true", help="print whole columns instead of their first entries")
+
+
+def _run_show(arguments: argparse.Namespace) -> int:
+    from pp1wire.capture.show import show
+
+    for item in show(arguments.file, rows=arguments.rows, progress=_progress()):
+        if _wants_json(arguments):
+            print(json.dumps(item.to_json(), ensure_ascii=False))
+        else:
+            print("\n".join(item.lines()))
+    return OK
+
+
+def _record(commands: Any) -> None:
+    command = _command(
+        commands, "record", _run_record, "pass connections on unchanged and record them, until SIGINT or SIGTERM",
+        json_option=False,
+    )  # fmt: skip
+    command.add_argument(
+        "file", metavar="FILE", type=Path, help="the capture, a pcapng file; what was there is replaced"
+    )
+    command.add_argument("--listen", required=True, type=_address, metavar="ADDRESS", help="host:port, or unix:/path")
+    command.add_argument("--to", required=True, type=_address, metavar="ADDRESS", help="where each connection goes on")
+
+
+def _run_record(arguments: argparse.Namespace) -> int:
+    from pp1wire.capture.proxy import address_text, record
+
+    proxy = record(
+        arguments.listen,
+        arguments.to,
+        arguments.file,
+        on_ready=lambda address: print(f"recording {address_text(address)} → {address_text(arguments.to)}", flush=True),
+        on_fault=lambda fault: _complain("record", f"{fault}; traffic goes on unrecorded"),
+    )
+    print(f"recorded {proxy.connections} connections in {arguments.file}")
+    return OK if proxy.fault is None else FAILED
+
+
+def _address(text: str) -> Any:
+    from pp1wire.net import TcpAddress, parse_address
+
+    try:
+        address = parse_address(text)
+    except PP1Error as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return (address.host, address.port) if isinstance(address, TcpAddress) else address.path
+
+
+def _progress() -> Callable[[str, int], None] | None:
+    """Tells on a terminal's standard error how far a file was read; None where nobody looks."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(name: str, count: int) -> None:
+        print(f"\r{name}: {count / 1e6:.0f} MB read", end="\r", file=sys.stderr, flush=True)
+
+    return tell
+
+
+if __name__ == "__main__":
+    sys.exit(main())

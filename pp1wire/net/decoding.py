@@ -1,0 +1,259 @@
+"""The loop of speculative decoding: propose, verify, commit; the target alone where there is no proposal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Collection
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pp1wire.errors import LocalProtocolError
+from pp1wire.net.client import VerifierClient
+from pp1wire.net.errors import TargetModelError, summary
+from pp1wire.net.models import LogitTarget, ProbabilityTarget, TargetModel, TargetState, Tokens
+from pp1wire.net.request import Request
+from pp1wire.protocol import Proposal, TargetOnly
+from pp1wire.sampling import (
+    Key,
+    ProposalRefused,
+    TargetRefused,
+    Verdict,
+    target_only_token,
+    target_only_token_logits,
+    verify_chain,
+    verify_chain_logits,
+)
+from pp1wire.wire import CommitKind
+from pp1wire.wire._schema_v2 import MAX_DEPTH
+
+__all__ = ["Round", "decode"]
+
+T = TypeVar("T")
+_log = logging.getLogger("pp1wire.net")
+_NO_TOKENS = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One decided round."""
+
+    tokens: tuple[int, ...]
+    """Newly committed, in order; never empty."""
+    kind: CommitKind
+    """Where the last one came from: correction, bonus, target_only; none if a stop cut the accepted run."""
+    accepted: int
+    """Drafted tokens that were committed."""
+    raw_accepted: int
+    """Drafted tokens that verification accepted, also those behind a stop."""
+    drafted: tuple[int, ...]
+    """What was proposed; empty for a target-only round."""
+    fallback: str | None
+    """Why there was no proposal, or why it was discarded; None if it was verified."""
+    generation: int
+    round: int
+    position: int
+    """Of the first token."""
+    finish: str | None
+    """`stop` or `length` in the last round, else None."""
+    propose_s: float
+    """Seconds from STEP to a proposal or to the news that there is none: draft, encode, wire, decode, validate."""
+    target_s: float
+    """Seconds in the target model."""
+    verify_s: float
+    """Seconds in verification, or in drawing the target-only token."""
+
+
+async def decode(
+    client: VerifierClient,
+    model: TargetModel,
+    prompt_ids: npt.ArrayLike,
+    *,
+    max_tokens: int,
+    stop_ids: Collection[int] = (),
+    depth: int | None = None,
+    temperature: float = 1.0,
+    support: int | None = None,
+    root_seed: int | None = None,
+    context_version: int = 0,
+    executor: Executor | None = None,
+) -> AsyncGenerator[Round, None]:
+    """Decode one request, round by round. The output law is exactly the target's, whatever the draft does.
+
+    With one seed, model and prompt, and without faults, the tokens are the same whatever else goes on: other requests, other
+    connections, other sockets. More `max_tokens` continue the same text.
+
+    Args:
+        client: where proposals come from; requests beyond its slots wait.
+        model: the target.
+        prompt_ids: token ids [n].
+        max_tokens: most tokens to commit, at least 1.
+        stop_ids: tokens that end the request; the one met is committed.
+        depth, temperature, support: of the draft, as in `Request.propose`.
+        root_seed, context_version: as in `VerifierClient.request`.
+        executor: where model and verification run; the event loop's own unless given.
+
+    Yields:
+        each round after it was committed. Close the generator (`contextlib.aclosing`) to leave early.
+
+    Raises:
+        TargetModelError: the target model raised, or returned no law.
+        LocalProtocolError: an argument does not fit.
+    """
+    if max_tokens < 1:
+        raise LocalProtocolError(f"max_tokens: expected at least 1, got {max_tokens}")
+    request = client.request(prompt_ids, root_seed=root_seed, context_version=context_version)
+    async with request:
+        target = _Target(client, executor)
+        await target.open(model, request.position + max_tokens + MAX_DEPTH)
+        decoder = _Decoder(request, target, frozenset(stop_ids), max_tokens)
+        finish = None
+        while finish is None:
+            start = time.perf_counter()
+            outcome = await request.propose(depth=depth, temperature=temperature, support=support)
+            propose_s = time.perf_counter() - start
+            client.stages.add("propose", propose_s)
+            decided = await decoder.decide(outcome, propose_s)
+            finish = decided.finish
+            yield decided
+
+
+class _Decoder:
+    """Turns proposals, or their absence, into committed tokens."""
+
+    def __init__(self, request: Request, target: _Target, stops: frozenset[int], left: int) -> None:
+        self._request = request
+        self._target = target
+        self._stops = stops
+        self._left = left
+
+    async def decide(self, outcome: Proposal | TargetOnly, propose_s: float) -> Round:
+        """The round of this proposal, or of the target alone if there is none or it is refused; committed."""
+        if isinstance(outcome, Proposal):
+            verdict = await self._target.verify(self._request, outcome)
+            if verdict is not None:
+                return self._commit(outcome, verdict, propose_s)
+            outcome = self._request.discard()
+        request, key = self._request, self._request.key
+        token = await self._target.alone(request.prefix(), key)
+        request.target_only(token)
+        _, finish = self._cut((token,))
+        return Round(
+            tokens=(token,), kind=CommitKind.TARGET_ONLY, accepted=0, raw_accepted=0, drafted=(), fallback=outcome.reason,
+            generation=key.generation, round=key.round, position=key.position, finish=finish, propose_s=propose_s,
+            target_s=self._target.target_s, verify_s=self._target.verify_s,
+        )  # fmt: skip
+
+    def _commit(self, proposal: Proposal, verdict: Verdict, propose_s: float) -> Round:
+        drafted, raw = tuple(proposal.tokens.tolist()), verdict.accepted
+        tokens = (*drafted[:raw], verdict.token)
+        kept, finish = self._cut(tokens)
+        # A cut inside the accepted run takes the last token's own origin away with it.
+        kind = CommitKind.NONE if kept <= raw else CommitKind[verdict.kind.name]
+        accepted = min(kept, raw)
+        self._request.commit(accepted, kind, tokens[:kept], raw_accepted=raw)
+        return Round(
+            tokens=tokens[:kept], kind=kind, accepted=accepted, raw_accepted=raw, drafted=drafted, fallback=None,
+            generation=proposal.generation, round=proposal.round, position=proposal.position, finish=finish,
+            propose_s=propose_s, target_s=self._target.target_s, verify_s=self._target.verify_s,
+        )  # fmt: skip
+
+    def _cut(self, tokens: tuple[int, ...]) -> tuple[int, str | None]:
+        """How many of these tokens are kept, and why the request ends with them if it does."""
+        for index, token in enumerate(tokens, 1):
+            self._left -= 1
+            if token in self._stops:
+                return index, "stop"
+            if not self._left:
+                return index, "length"
+        return len(tokens), None
+
+
+class _Target:
+    """One request's target model in its threads, and the time it takes."""
+
+    def __init__(self, client: VerifierClient, executor: Executor | None) -> None:
+        self._stages = client.stages
+        self._vocab_size = client.terms.vocab_size
+        self._executor = executor
+        self._state: TargetState | None = None
+        self.target_s = self.verify_s = 0.0
+        """Of the latest round."""
+
+    async def open(self, model: TargetModel, capacity: int) -> None:
+        """Make the request's state. Raises TargetModelError."""
+        state = await self._run(lambda: _guarded(lambda: model.open(capacity)))
+        if not isinstance(state, LogitTarget | ProbabilityTarget):
+            raise TargetModelError(
+                f"target model: expected a state with logits or probabilities, got {type(state).__name__}"
+            )
+        self._state = state
+
+    async def verify(self, request: Request, proposal: Proposal) -> Verdict | None:
+        """The verdict; None if the proposal cannot be verified and must be discarded. Raises TargetModelError."""
+        prefix, key = request.prefix(), request.key
+        return await self._timed(prefix, proposal.tokens, lambda p: self._verdict(p, proposal, key))
+
+    async def alone(self, prefix: Tokens, key: Key) -> int:
+        """A token of the target alone. Raises TargetModelError."""
+        return await self._timed(prefix, _NO_TOKENS, lambda p: self._alone(p, key))
+
+    def _verdict(self, rows: npt.NDArray[Any], proposal: Proposal, key: Key) -> Verdict | None:
+        check = verify_chain_logits if isinstance(self._state, LogitTarget) else verify_chain
+        try:
+            return check(rows, proposal.rows(), proposal.tokens, key)
+        except ProposalRefused as error:
+            _log.warning("proposal refused: %s", summary(error))
+            return None
+
+    def _alone(self, rows: npt.NDArray[Any], key: Key) -> int:
+        draw = target_only_token_logits if isinstance(self._state, LogitTarget) else target_only_token
+        return draw(rows[0], key)
+
+    async def _timed(self, prefix: Tokens, drafted: Tokens, decide: Callable[[npt.NDArray[Any]], T]) -> T:
+        def work() -> tuple[T, float, float]:
+            start = time.perf_counter()
+            rows = _guarded(lambda: self._rows(prefix, drafted))
+            asked = time.perf_counter()
+            try:
+                decided = decide(rows)
+            except TargetRefused as error:
+                raise TargetModelError(f"target model returned unusable {summary(error)}") from error
+            return decided, asked - start, time.perf_counter() - asked
+
+        decided, self.target_s, self.verify_s = await self._run(work)
+        self._stages.add("target", self.target_s)
+        self._stages.add("verify", self.verify_s)
+        return decided
+
+    def _rows(self, prefix: Tokens, drafted: Tokens) -> npt.NDArray[Any]:
+        state = self._state
+        rows = np.asarray(
+            state.logits(prefix, drafted)
+            if isinstance(state, LogitTarget)
+            else state.probabilities(prefix, drafted)
+            if state is not None
+            else _NO_TOKENS
+        )
+        expected = (len(drafted) + 1, self._vocab_size)
+        if rows.shape != expected:
+            raise TargetModelError(f"target model: expected rows of shape {expected}, got {rows.shape}")
+        return rows
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _guarded(call: Callable[[], T]) -> T:
+    """The result of a user's model, with whatever it raises told in one line."""
+    try:
+        return call()
+    except TargetModelError:
+        raise
+    except Exception as error:
+        raise TargetModelError(f"target model raised {summary(error)}") from error

@@ -1,0 +1,325 @@
+"""One connection to a worker: a socket, the verifier's core, its deadlines, and who waits for which proposal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pp1wire.errors import LocalProtocolError, PP1Error
+from pp1wire.net.address import Address, TcpAddress
+from pp1wire.net.errors import ConnectError, summary
+from pp1wire.net.link import Link
+from pp1wire.net.sockets import connect_error, connected_socket
+from pp1wire.net.stages import Stages
+from pp1wire.net.tap import Tap
+from pp1wire.protocol import (
+    Agreed,
+    ConnectionState,
+    Ended,
+    Proposal,
+    ProposalReady,
+    TargetOnly,
+    Verifier,
+    VerifierEvent,
+)
+from pp1wire.wire import Agreement, Hello, RejectCode, RemoteProtocolError
+
+__all__ = ["Outcome", "VerifierConnection"]
+
+_log = logging.getLogger("pp1wire.net")
+
+Outcome: TypeAlias = Proposal | TargetOnly | None
+"""What comes of a STEP; None if the connection was lost. A proposal is retained once, for the waiter to release."""
+
+_ADVICE = {
+    "vocabulary": "both ends need one vocabulary size",
+    "id_map": "both ends need one tokenizer",
+    "draft": "both ends must name one draft checkpoint, revision and origin",
+    "target": "both ends must name one target",
+    "representation": "the two ends have no representation of rows in common",
+    "capacity": "it is full, or its buffers are too small; try later, another worker, or smaller terms",
+    "draining": "it is shutting down; try another worker",
+}
+_PASSING = ("capacity", "draining")
+
+
+class VerifierConnection:
+    """A connection that a verifier makes; `connect`, then sessions on `core`, then `close`.
+
+    Args:
+        address: the worker's.
+        offer: this end's HELLO.
+        hello_timeout, step_timeout: seconds, on the event loop's clock.
+        tap: hears both directions.
+        stages: where decoding is timed.
+        on_lost: told once that every session here is gone, after their waiters were.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        offer: Hello,
+        *,
+        hello_timeout: float,
+        step_timeout: float,
+        tap: Tap | None,
+        stages: Stages,
+        on_lost: Callable[[VerifierConnection], None],
+    ) -> None:
+        self.address = address
+        self.core = Verifier(offer, hello_timeout=hello_timeout, step_timeout=step_timeout)
+        self.link = Link(self, is_client=True, tap=tap)
+        self._loop = asyncio.get_running_loop()
+        self._hello_timeout = hello_timeout
+        self._step_timeout = step_timeout
+        self._stages = stages
+        self._on_lost = on_lost
+        # An error is a result here, too: nobody may be left to await it when it comes.
+        self._agreed: asyncio.Future[Agreement | ConnectError] = self._loop.create_future()
+        self._agreement: Agreement | None = None
+        self._waiters: dict[int, asyncio.Future[Outcome]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._flush_handle: asyncio.Handle | None = None
+        self._gone = False
+        self._tls = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether sessions can be opened and go on here."""
+        return not self._gone and self.core.state is ConnectionState.OPEN
+
+    @property
+    def agreement(self) -> Agreement:
+        """The connection's, once connected."""
+        if self._agreement is None:
+            raise LocalProtocolError(f"{self.address}: no agreement yet")
+        return self._agreement
+
+    async def connect(self, timeout: float, tls: ssl.SSLContext | None, server_hostname: str | None) -> None:
+        """Connect, and settle the HELLOs.
+
+        Raises:
+            ConnectError: no socket, no TLS, or no agreement; the socket is closed then.
+        """
+        self._tls = tls is not None
+        default_name = self.address.host if isinstance(self.address, TcpAddress) else "localhost"
+        try:
+            async with asyncio.timeout(timeout):
+                make = (
+                    self._loop.create_connection
+                    if isinstance(self.address, TcpAddress)
+                    else self._loop.create_unix_connection
+                )
+                await make(
+                    lambda: self.link,
+                    sock=await connected_socket(self.address),
+                    ssl=tls,
+                    server_hostname=(server_hostname or default_name) if tls else None,
+                    ssl_handshake_timeout=timeout if tls else None,
+                )
+        except (OSError, UnicodeError) as error:
+            raise connect_error(self.address, error, tls=self._tls) from None
+        try:
+            settled = await self._agreed
+        except asyncio.CancelledError:
+            self.link.abort()
+            raise
+        if isinstance(settled, ConnectError):
+            raise settled
+        if self._gone:
+            raise ConnectError(f"{self.address}: the connection was lost at once", retryable=True)
+
+    async def close(self) -> None:
+        """Write what is queued, then end; every session is gone."""
+        self.flush()
+        self.link.close()
+        self._lose()
+        await self.link.wait_closed()
+
+    # What requests do, besides what they do with `core`.
+
+    def wait_for(self, session: int) -> asyncio.Future[Outcome]:
+        """What will come of the STEP that was just queued for `session`; sends it."""
+        waiter = self._waiters[session] = self._loop.create_future()
+        self.flush()
+        return waiter
+
+    def cancel(self, session: int) -> int:
+        """Nobody waits for `session` any more: give its round up; the new generation."""
+        self._waiters.pop(session, None)
+        generation = self.core.cancel(session)
+        self.flush_soon()
+        return generation
+
+    def close_session(self, session: int) -> None:
+        """The request is over: end its session, and whoever waits for its round hears that there is none."""
+        self.core.close(session)
+        self.flush_soon()
+        self._settle(session, None)
+
+    async def ready_for_more(self) -> None:
+        """Return once the worker has read enough of what was sent; one that does not is given up, like a late STEP."""
+        if not self.link.is_congested:
+            return
+        try:
+            async with asyncio.timeout(self._step_timeout):
+                await self.link.drained()
+        except TimeoutError:
+            self.give_up("the worker does not read what it is sent")
+
+    def flush_soon(self) -> None:
+        """Send what is queued at the end of this turn of the loop, so that a COMMIT and the next STEP share one write."""
+        if self._flush_handle is None:
+            self._flush_handle = self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what is queued, and watch the deadlines that came with it."""
+        if self._flush_handle is not None:
+            self._flush_handle.cancel()
+            self._flush_handle = None
+        if self._gone:
+            return
+        self.link.send(self.core.buffers_to_send())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.core.next_deadline()
+        if deadline is not None:
+            self._timer = self._loop.call_at(deadline, self._check_deadlines)
+
+    def give_up(self, why: str) -> None:
+        """Drop the connection for a reason of this side."""
+        if not self._gone:
+            _log.warning("%s: closed: %s", self.address, why)
+            self.link.abort()
+            self._lose()
+
+    # What the link tells.
+
+    def link_made(self) -> None:
+        """Offer."""
+        self.core.start(self._loop.time())
+        self.flush()
+
+    def link_received(self, data: memoryview) -> None:
+        """Judge bytes, tell who waits, answer."""
+        if self._gone:
+            return
+        try:
+            with self._stages.timed("decode"):
+                events = self.core.receive(data, self._loop.time())
+        except PP1Error as error:
+            self._fail(error)
+            return
+        self._follow(events)
+        if self.core.error is not None:
+            self._fail(self.core.error)
+
+    def link_eof(self) -> None:
+        """The worker is done, or gone."""
+        if self._gone:
+            return
+        try:
+            self.core.eof()
+        except PP1Error as error:
+            self._fail(error)
+        else:
+            self._lose(self._no_answer("closed the connection without an answer"))
+
+    def link_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        what = "closed the connection without an answer"
+        if error is not None:
+            what = f"connection lost: {getattr(error, 'reason', None) or summary(error)}"
+        self._lose(self._no_answer(what))
+
+    def link_congested(self, congested: bool) -> None:
+        """Requests ask `ready_for_more` before they send, so nothing is to be done here."""
+
+    # Inside.
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        if not self._gone:
+            self._follow(self.core.check_deadlines(self._loop.time()))
+
+    def _follow(self, events: list[VerifierEvent]) -> None:
+        for event in events:
+            if isinstance(event, ProposalReady):
+                self._settle(event.session, self._retained(event.proposal))
+            elif isinstance(event, TargetOnly):
+                _log.info("%s: session %d: round discarded: %s", self.address, event.session, event.reason)
+                self._settle(event.session, event)
+            elif isinstance(event, Agreed):
+                self._agreement = event.agreement
+                self._settle_hello(event.agreement)
+            elif isinstance(event, Ended):
+                self._over(event.reason)
+                return
+        self.flush()
+
+    def _over(self, reason: str) -> None:
+        if self._agreement is not None:
+            self.give_up(reason)
+            return
+        waited = f"did not answer the offer in {self._hello_timeout:g} s"
+        self.link.abort()
+        self._lose(ConnectError(f"{self.address} {waited}; is it a PP1 v2 worker?", retryable=True))
+
+    def _retained(self, proposal: Proposal) -> Proposal | None:
+        # So that its rows outlive the connection, should that be lost while they are being verified.
+        try:
+            return proposal.retain()
+        except PP1Error:
+            return None
+
+    def _settle(self, session: int, outcome: Outcome) -> None:
+        waiter = self._waiters.pop(session, None)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(outcome)
+        elif isinstance(outcome, Proposal):
+            outcome.release()
+
+    def _settle_hello(self, outcome: Agreement | ConnectError) -> None:
+        if not self._agreed.done():
+            self._agreed.set_result(outcome)
+
+    def _fail(self, error: PP1Error) -> None:
+        if self._agreement is not None:
+            _log.warning("%s: closed: %s", self.address, summary(error))
+        self.link.abort()
+        self._lose(self._explain(error))
+
+    def _lose(self, before_agreement: ConnectError | None = None) -> None:
+        if self._gone:
+            return
+        self._gone = True
+        for handle in (self._timer, self._flush_handle):
+            if handle is not None:
+                handle.cancel()
+        if self.core.state not in (ConnectionState.ENDED, ConnectionState.FAILED):
+            self.core.end()
+        for session in list(self._waiters):
+            self._settle(session, None)
+        self._settle_hello(before_agreement or self._no_answer("connection closed"))
+        self._on_lost(self)
+
+    def _no_answer(self, what: str) -> ConnectError:
+        hint = "does it accept this certificate?" if self._tls else "is it a PP1 v2 worker, without TLS?"
+        return ConnectError(f"{self.address}: {what}; {hint}", retryable=True)
+
+    def _explain(self, error: PP1Error) -> ConnectError:
+        """Why the HELLOs led to no agreement, and what to do."""
+        if isinstance(error, RemoteProtocolError) and error.code is RejectCode.HELLO_REFUSED:
+            reason = error.actual.removeprefix("refused for ")
+            advice = _ADVICE.get(reason, "both ends need the same version of this package")
+            return ConnectError(
+                f"{self.address} refused the offer for {reason}: {advice}", retryable=reason in _PASSING
+            )
+        foreign = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
+        if isinstance(error, RemoteProtocolError) and error.code in foreign:
+            return ConnectError(f"{self.address} does not speak PP1 v2: {summary(error)}", retryable=False)
+        return ConnectError(f"{self.address}: {summary(error)}", retryable=False)

@@ -1,0 +1,282 @@
+"""One verifier's connection to a worker: bytes to the core, rounds to threads, proposals back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from pp1wire.errors import PP1Error
+from pp1wire.net.drafting import Drafter, DraftFailed, Superseded
+from pp1wire.net.errors import summary
+from pp1wire.net.link import Link
+from pp1wire.net.models import DraftModel
+from pp1wire.net.stages import Stages
+from pp1wire.net.tap import Tap
+from pp1wire.net.terms import Terms
+from pp1wire.protocol import (
+    Agreed,
+    Closed,
+    ConnectionState,
+    Draft,
+    Ended,
+    Opened,
+    Refused,
+    ResetTo,
+    Worker,
+    WorkerEvent,
+)
+from pp1wire.wire import Agreement, CompletionStatus, HelloRole, Representation, Step
+
+__all__ = ["WorkerConnection", "WorkerOptions"]
+
+_log = logging.getLogger("pp1wire.net")
+
+_RECEIVE_BYTES = 1 << 16  # a verifier's messages are small, but for prefixes
+_MOST_JOBS = 8  # rounds at work, or given up but not ended yet, above which no more is read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """What all connections of a server share; `WorkerServer` says what each means."""
+
+    model: DraftModel
+    terms: Terms
+    executor: Executor
+    prefer: Representation
+    fits: Callable[[Agreement], bool] | None
+    hello_timeout: float
+    write_timeout: float
+    tap: Tap | None
+    stages: Stages = field(default_factory=lambda: Stages("draft", "encode"))
+
+
+@dataclass(slots=True)
+class _Session:
+    drafter: Drafter
+    wanted: Step | None = None
+    """The round that an answer would still be for; a thread that works on another one stops."""
+    job: asyncio.Task[None] | None = None
+
+
+class WorkerConnection:
+    """Serves one verifier.
+
+    Args:
+        options: the server's.
+        refuse: answer the offer with `capacity`, because the server is full.
+        on_end: told when socket and threads are done with this connection.
+    """
+
+    def __init__(self, options: WorkerOptions, *, refuse: bool, on_end: Callable[[WorkerConnection], None]) -> None:
+        self.core = Worker(
+            options.terms.hello(HelloRole.ANSWER),
+            prefer=options.prefer,
+            fits=self._fits,
+        )
+        self.link = Link(self, is_client=False, tap=options.tap, receive_bytes=_RECEIVE_BYTES)
+        self._options = options
+        self._refuse = refuse
+        self._on_end = on_end
+        self._agreement: Agreement | None = None
+        self._sessions: dict[int, _Session] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._draining = False
+        self._lost = False
+
+    async def drain(self, grace: float) -> None:
+        """Take no new rounds, finish the open ones for up to `grace` seconds, tell the rest, and close."""
+        self._draining = True
+        if self._jobs:
+            await asyncio.wait(self._jobs, timeout=grace)
+        for session in self._sessions.values():
+            if session.wanted is not None:
+                self.core.fail(session.wanted, CompletionStatus.DRAINING)
+                session.wanted = None
+        self._flush()
+        self.link.close()
+        await self.link.wait_closed()
+        # A thread that is still in the model cannot be stopped; its answer will find nobody.
+        for job in self._jobs:
+            job.cancel()
+        if self._jobs:
+            await asyncio.wait(self._jobs)
+
+    # What the link tells.
+
+    def link_made(self) -> None:
+        """Give the verifier a while to say HELLO."""
+        _log.debug("%s: connected", self.link.peer)
+        self._start_timer(self._options.hello_timeout, "no HELLO came in time")
+
+    def link_received(self, data: memoryview) -> None:
+        """Judge bytes, follow the events, answer."""
+        try:
+            events = self.core.receive(data)
+        except PP1Error as error:
+            self._fail(error)
+            return
+        for event in events:
+            self._follow(event)
+        self._flush()
+        if self.core.error is not None:
+            self._fail(self.core.error)
+        elif self.core.state is ConnectionState.ENDED:
+            self.link.close()
+        for session in list(self._sessions.values()):
+            self._start_job(session)
+
+    def link_eof(self) -> None:
+        """The verifier is done, or gone: forget its sessions."""
+        try:
+            self.core.eof()
+        except PP1Error as error:
+            _log.warning("%s: %s", self.link.peer, summary(error))
+        self._forget()
+
+    def link_lost(self, error: Exception | None) -> None:
+        """The socket is gone."""
+        if error is not None:
+            _log.info("%s: connection lost: %s", self.link.peer, summary(error))
+        else:
+            _log.debug("%s: closed", self.link.peer)
+        self._lost = True
+        self._stop_timer()
+        if self.core.state not in (ConnectionState.ENDED, ConnectionState.FAILED):
+            self.core.end()
+        self._forget()
+        self._maybe_end()
+
+    def link_congested(self, congested: bool) -> None:
+        """While the verifier does not read, take no more orders from it, and not for ever."""
+        if congested:
+            self.link.hold("write")
+            self._start_timer(self._options.write_timeout, "the verifier does not read its proposals")
+        else:
+            self._stop_timer()
+            self.link.release("write")
+
+    # Events.
+
+    def _fits(self, agreement: Agreement) -> bool:
+        if self._refuse:
+            return False
+        try:
+            return self._options.fits is None or bool(self._options.fits(agreement))
+        except Exception as error:  # noqa: BLE001 - a user's preflight may raise anything; then it has not said yes
+            _log.warning("%s: preflight raised %s", self.link.peer, summary(error))
+            return False
+
+    def _follow(self, event: WorkerEvent) -> None:
+        if isinstance(event, Draft) and self._draining:
+            self.core.fail(event.step, CompletionStatus.DRAINING)
+        elif isinstance(event, Draft):
+            self._sessions[event.session].wanted = event.step
+        elif isinstance(event, ResetTo):
+            self._sessions[event.session].wanted = None
+        elif isinstance(event, Opened) and self._agreement is not None:
+            self._sessions[event.session] = _Session(Drafter(self._options.model, self._agreement))
+        elif isinstance(event, Closed):
+            self._sessions.pop(event.session).wanted = None
+        elif isinstance(event, Agreed):
+            self._stop_timer()
+            self._agreement = event.agreement
+            _log.info("%s: agreed on %s rows", self.link.peer, event.agreement.representation.name.lower())
+        elif isinstance(event, Refused):
+            self._stop_timer()
+            why = "the server is full" if self._refuse else event.reason.name.lower()
+            _log.warning("%s: offer refused: %s", self.link.peer, why)
+        elif isinstance(event, Ended):
+            self._forget()
+
+    # Rounds.
+
+    def _start_job(self, session: _Session) -> None:
+        if session.wanted is None or session.job is not None:
+            return
+        session.job = job = asyncio.get_running_loop().create_task(self._work(session))
+        self._jobs.add(job)
+        job.add_done_callback(self._job_done)
+        if len(self._jobs) >= _MOST_JOBS:
+            self.link.hold("work")
+
+    def _job_done(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if len(self._jobs) < _MOST_JOBS:
+            self.link.release("work")
+        self._maybe_end()
+
+    async def _work(self, session: _Session) -> None:
+        """Draft whatever the session wants, one round at a time: its model state serves one thread."""
+        try:
+            while (step := session.wanted) is not None:
+                await self._round(session, step)
+                if session.wanted is step:
+                    session.wanted = None
+                self._flush()
+        finally:
+            session.job = None
+
+    async def _round(self, session: _Session, step: Step) -> None:
+        start = time.perf_counter()
+        try:
+            batch = await asyncio.get_running_loop().run_in_executor(
+                self._options.executor,
+                session.drafter.draft,
+                step,
+                self.core.prefix_ids(step.session),
+                lambda: session.wanted is not step,
+            )
+        except Superseded:
+            return
+        except DraftFailed as error:
+            self._give_up(step, error.status, error)
+            return
+        self._options.stages.add("draft", time.perf_counter() - start)
+        try:
+            with self._options.stages.timed("encode"):
+                self.core.reply_batch(step, batch)
+        except PP1Error as error:
+            self._give_up(step, CompletionStatus.INTERNAL, error)
+
+    def _give_up(self, step: Step, status: CompletionStatus, error: Exception) -> None:
+        name = status.name.lower()
+        _log.warning("%s: session %d round %d: %s: %s", self.link.peer, step.session, step.round, name, summary(error))
+        self.core.fail(step, status)
+
+    # Ends.
+
+    def _flush(self) -> None:
+        self.link.send(self.core.buffers_to_send())
+
+    def _fail(self, error: Exception) -> None:
+        _log.warning("%s: closed: %s", self.link.peer, summary(error))
+        self._forget()
+        self.link.close()
+
+    def _forget(self) -> None:
+        for session in self._sessions.values():
+            session.wanted = None
+        self._sessions.clear()
+
+    def _maybe_end(self) -> None:
+        if self._lost and not self._jobs:
+            self._on_end(self)
+
+    def _start_timer(self, seconds: float, what: str) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out, what)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _time_out(self, what: str) -> None:
+        _log.warning("%s: closed: %s", self.link.peer, what)
+        self._forget()
+        self.link.abort()

@@ -1,0 +1,150 @@
+"""TLS with certificates on both ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+
+import pytest
+import trustme
+
+from pp1wire.net import ConnectError, NetError, client_tls, connect, server_tls
+from tests.net.toys import collect, raw, run, serving, terms, tokens, until
+
+
+class Files:
+    def __init__(self, folder):
+        self.ours, self.theirs = trustme.CA(), trustme.CA()
+        self.ca, self.other_ca = folder / "ca.pem", folder / "other.pem"
+        self.ours.cert_pem.write_to_path(self.ca)
+        self.theirs.cert_pem.write_to_path(self.other_ca)
+        self.server = self.write(folder / "server", self.ours.issue_cert("127.0.0.1", "localhost"))
+        self.client = self.write(folder / "client", self.ours.issue_cert("verifier"))
+        self.stranger = self.write(folder / "stranger", self.theirs.issue_cert("verifier"))
+
+    def write(self, path, certificate):
+        chain, key = path.with_suffix(".pem"), path.with_suffix(".key")
+        chain.write_bytes(b"".join(blob.bytes() for blob in certificate.cert_chain_pems))
+        certificate.private_key_pem.write_to_path(key)
+        return chain, key
+
+    def server_context(self):
+        return server_tls(*self.server, self.ca)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_both_ends_show_certificates(files, tmp_path, unix):
+    address = f"unix:{tmp_path}/w" if unix else "127.0.0.1:0"
+
+    async def main():
+        async with (
+            serving(address, tls=files.server_context()) as server,
+            connect(server.address, terms(), tls=client_tls(files.ca, *files.client)) as client,
+        ):
+            return tokens(await collect(client)), tokens(await collect(client))
+
+    first, second = run(main())
+    assert len(first) == 40
+    assert first == second
+
+
+def without_certificate(files):
+    context = ssl.create_default_context(cafile=files.ca)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+@pytest.mark.parametrize(
+    ("client", "said", "logged"),
+    [
+        (without_certificate, "does it accept this certificate?", "PEER_DID_NOT_RETURN_A_CERTIFICATE"),
+        (lambda f: client_tls(f.ca, *f.stranger), "does it accept this certificate?", "CERTIFICATE_VERIFY_FAILED"),
+        (lambda f: client_tls(f.other_ca, *f.client), "TLS: ", "UNKNOWN_CA|ConnectionResetError"),
+        (lambda f: None, "is it a PP1 v2 worker, without TLS?", "WRONG_VERSION_NUMBER"),
+    ],
+)
+def test_a_peer_without_the_right_certificate_is_refused(files, client, said, logged, caplog):
+    async def main():
+        async with serving(tls=files.server_context()) as server:
+            with pytest.raises(ConnectError) as caught:
+                await connect(server.address, terms(), tls=client(files)).connect()
+            await until(lambda: server.connections == 0)
+            await until(lambda: "TLS handshake" in caplog.text)
+            async with connect(server.address, terms(), tls=client_tls(files.ca, *files.client)) as good:
+                assert len(tokens(await collect(good))) == 40
+            return str(caught.value), server.counters()["bytes_received"]
+
+    with caplog.at_level(logging.WARNING, "pp1wire.net"):
+        message, _ = run(main())
+    assert said in message
+    assert "\n" not in message
+    (record,) = caplog.records
+    assert re.fullmatch(rf"127\.0\.0\.1:\d+: closed: TLS handshake: .*({logged}).*", record.getMessage())
+
+
+def test_a_certificate_for_another_host_is_refused(files):
+    async def main():
+        async with serving(tls=files.server_context()) as server:
+            client = connect(
+                server.address, terms(), tls=client_tls(files.ca, *files.client), server_hostname="other.example"
+            )
+            with pytest.raises(ConnectError, match="TLS: Hostname mismatch") as caught:
+                await client.connect()
+            return caught.value.retryable
+
+    assert run(main()) is False
+
+
+def test_a_plain_worker_is_named_by_a_client_with_tls(files):
+    async def main():
+        async with serving() as server:
+            with pytest.raises(ConnectError, match=r"cannot connect to 127\.0\.0\.1:\d+: "):
+                await connect(server.address, terms(), tls=client_tls(files.ca, *files.client)).connect()
+
+    run(main())
+
+
+def test_silence_instead_of_a_handshake_is_closed(files, caplog):
+    async def main():
+        async with serving(tls=files.server_context(), hello_timeout=0.05) as server:
+            assert await raw(server, b"\x16\x03") == b""
+            await until(lambda: server.connections == 0)
+
+    run(main())
+    assert "TLS handshake" in caplog.text
+
+
+def test_an_ending_server_lets_no_handshake_hang(files):
+    async def main():
+        async with serving(tls=files.server_context()) as server:
+            _, writer = await asyncio.open_connection(server.address.host, server.address.port)
+            await until(lambda: server.connections == 1)
+            await server.aclose()
+            assert server.connections == 0
+            writer.close()
+
+    run(main())
+
+
+def test_bad_files_are_named(files, tmp_path):
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    chain, key = files.server
+    for arguments, message in [
+        ((tmp_path / "none", key, files.ca), "TLS certificate: no such file"),
+        ((chain, tmp_path / "none", files.ca), "TLS private key: no such file"),
+        ((chain, key, tmp_path / "none"), "TLS CA certificates: no such file"),
+        ((empty, key, files.ca), "TLS certificate"),
+        ((chain, files.client[1], files.ca), "KEY_VALUES_MISMATCH"),
+        ((chain, key, empty), "TLS CA certificates"),
+    ]:
+        with pytest.raises(NetError, match=message) as caught:
+            server_tls(*arguments)
+        assert "\n" not in str(caught.value)

@@ -1,0 +1,138 @@
+"""Corners of the readers that no single property reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from pp1wire.errors import LocalProtocolError, PP1Error
+from pp1wire.wire import (
+    Agreement,
+    FrameReader,
+    FrameSplitter,
+    MessageType,
+    RejectCode,
+    RemoteProtocolError,
+    Representation,
+    decode_frame,
+    decode_replies,
+    encode,
+    read_rows,
+    rows,
+)
+from pp1wire.wire._schema_v2 import DIRECTIONS
+from pp1wire.wire.limits import Limits
+from tests.wire.frames import DENSE, SPARSE, changed, completion, encode_all, reply, step
+
+both = pytest.mark.parametrize("agreement", [SPARSE, DENSE], ids=["sparse", "dense"])
+
+
+@both
+def test_a_frame_is_decoded_with_the_agreement_it_was_split_with(agreement: Agreement) -> None:
+    for message in (step(agreement), reply(agreement)):
+        [frame] = FrameSplitter(agreement).feed(encode(message, agreement, 0))
+        assert decode_frame(frame, agreement) == message
+        with pytest.raises(LocalProtocolError, match="agreement"):
+            decode_frame(frame, None)
+
+
+@both
+def test_rows_of_many_frames_are_one_batch_wherever_they_lie(agreement: Agreement) -> None:
+    wanted = [reply(agreement, position=i) for i in range(4)]
+    frames = FrameSplitter(agreement).feed(encode_all(wanted, agreement))
+    for chosen in (frames, frames[1:], frames[::2], frames[::-1], [frames[3], frames[0]]):
+        batch, error = read_rows(chosen, agreement)
+        assert error is None
+        assert [batch[i] for i in range(len(batch))] == [wanted[frames.index(f)] for f in chosen]
+    batch, error = read_rows([], agreement)
+    assert (len(batch), error) == (0, None)
+
+
+@both
+def test_a_stream_that_ends_behind_an_undelivered_message(agreement: Agreement) -> None:
+    parts = [
+        encode(completion(agreement), agreement, 0),
+        changed(encode(reply(agreement), agreement, 1), agreement, reply__entry_count=0),
+        encode(completion(agreement), agreement, 2),
+    ]
+    reader = FrameReader(agreement, 0)
+    assert reader.feed(b"".join(parts)) == [completion(agreement)]
+    with pytest.raises(RemoteProtocolError) as caught:
+        reader.feed(b"")
+    assert caught.value.code is RejectCode.MISSING_Q
+    reader.close()
+    assert reader.feed(b"") == [completion(agreement)]
+    assert reader.agreement is agreement
+
+
+@both
+def test_a_row_judged_bad_without_a_reason_is_reported_and_not_accepted(
+    agreement: Agreement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two judgements cannot disagree; if they ever do, nothing passes."""
+    monkeypatch.setattr(rows, "row_fault", lambda *_, **__: None)
+    bad = changed(encode(reply(agreement), agreement, 0), agreement, reply__entry_count=0)
+    with pytest.raises(PP1Error, match="please report"):
+        decode_replies(bad, agreement)
+    with pytest.raises(PP1Error, match="please report"):
+        read_rows(FrameSplitter(agreement).feed(bad), agreement)
+
+
+def test_the_scope_of_every_code_is_one_of_three_and_says_what_it_means() -> None:
+    for code in RejectCode:
+        assert code.scope in ("connection", "proposal", "stale")
+        assert code.meaning.endswith(".")
+        assert code.stage
+    for kind in MessageType:
+        error = RemoteProtocolError(
+            RejectCode.VALUE_OUT_OF_BOUNDS, offset=1, path="x", expected=b"a", actual=2, message_type=kind
+        )
+        assert error.scope == ("proposal" if DIRECTIONS[kind] == "worker_to_verifier" else "connection")
+        assert str(error) == f"value_out_of_bounds at byte 1, x: expected b'a', got 2 ({error.scope} scope)"
+
+
+@pytest.mark.parametrize("representation", Representation)
+def test_limits_are_the_bytes_of_real_frames(representation: Representation) -> None:
+    limits = Limits(vocab_size=500, padded_vocab_size=512, support=16, depth=3, slots=2)
+    agreement = Agreement(1, representation, 500, 512, 2, 3, 16, 8)
+    assert limits.reply_frame_bytes(representation) == agreement.reply_frame_bytes
+    assert limits.row_bytes(representation) == agreement.payload_bytes
+    done = encode(completion(agreement, slot=0), agreement, 0)
+    assert limits.round_bytes(representation) == 3 * agreement.reply_frame_bytes + len(done)
+
+
+@both
+@pytest.mark.parametrize("alternating", [False, True], ids=["rows only", "rows between completions"])
+def test_chunking_rejecting_many_rows_judges_each_a_bounded_number_of_times(
+    agreement: Agreement, alternating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = 0
+
+    def counting(frames, agreed):
+        nonlocal judged
+        judged += len(frames)
+        return read_rows(frames, agreed)
+
+    monkeypatch.setattr("pp1wire.wire.reader.read_rows", counting)
+    good = encode_all([reply(agreement, position=0)], agreement)
+    bad = changed(good, agreement, reply__reserved_2=b"\1" + bytes(7))
+    many = 1_000
+    stream = bytearray()
+    for number in range(many):
+        row = changed(bad, agreement, header__sequence=number * (1 + alternating))
+        stream += row
+        if alternating:
+            stream += encode(completion(agreement), agreement, 2 * number + 1)
+    reader, errors, messages = FrameReader(agreement), 0, 0
+    data = bytes(stream)
+    while True:
+        try:
+            got = reader.feed(data)
+        except RemoteProtocolError as error:
+            errors += error.code is RejectCode.RESERVED_NOT_ZERO
+        else:
+            messages += len(got)
+            if not got:
+                break
+        data = b""
+    assert (errors, messages) == (many, many * alternating)
+    assert judged <= 2 * many
