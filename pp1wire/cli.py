@@ -135,13 +135,19 @@ def _demo(commands: Any) -> None:
         "--rounds", type=_integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
     )
     command.add_argument("--requests", type=_integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
-    command.add_argument("--temperature", "-T", type=_number(0.01, 100), default=1.0, help="of the draft and of the target")
+    command.add_argument(
+        "--temperature", "-T", type=_number(0.01, 100), default=1.0, help="of the draft and of the target"
+    )
     command.add_argument("--support", "-k", type=_integer(1, 4096), default=32, help="entries of a sparse row")
     command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
     command.add_argument(
         "--sockets", type=_integer(1, 4), default=1, help="connections that the requests are spread over"
     )
     command.add_argument("--seed", type=_integer(0, 2**64 - 1), default=1, help="of every request; repeats a run")
+    command.add_argument(
+        "--backend", choices=("numpy", "torch", "triton"), default="numpy",
+        help="what draws and verifies, with the same tokens; the last two need the extra cuda, and triton a GPU",
+    )  # fmt: skip
     command.add_argument(
         "--fault", choices=("corrupt", "truncate", "late", "kill"), **given,
         help="inject one fault after a few rounds, and watch the target go on alone",

@@ -20,7 +20,7 @@ from pp1wire.demo.settings import Settings
 from pp1wire.demo.worker_handle import WorkerHandle
 from pp1wire.errors import PP1Error
 from pp1wire.net import Round, TargetModel, VerifierClient, connect, decode
-from pp1wire.sampling import choice_root
+from pp1wire.sampling import HostSampler, choice_root
 from pp1wire.wire import Representation
 
 __all__ = ["demo"]
@@ -33,14 +33,17 @@ _MODELS = {
     "smollm2": "target: SmolLM2-135M; draft: the same without one block, so this shows exactness, not speed; "
     "two processes load it now, about 10 s",
 }
+_INTERPRETED = "its kernels are interpreted on the CPU, which is slow; they run compiled on a CUDA device"
 _LATE_STEP_SECONDS = {"synthetic": 1.0, "smollm2": 4.0}
+# Times as many seconds for a step: torch warms up in both processes at once, and Triton may be interpreted.
+_PATIENCE = {"numpy": 1, "torch": 4, "triton": 8}
 
 
 def demo(settings: Settings, say: Say) -> Report:
     """Run the demo; what happens is told to `say`, a line at a time.
 
     Raises:
-        PP1Error: it cannot start: a model is missing, the worker ended, the recording cannot be written.
+        PP1Error: it cannot start: a model or a backend is missing, the worker ended, the recording cannot be written.
     """
     try:
         return asyncio.run(_demo(settings, say))
@@ -53,6 +56,9 @@ def demo(settings: Settings, say: Say) -> Report:
 
 
 async def _demo(settings: Settings, say: Say) -> Report:
+    # Before anything starts, and here rather than in the worker, whose errors come from another process.
+    if HostSampler(settings.backend).interpreted:
+        say(f"backend triton: {_INTERPRETED}")
     legs = []
     with Recorder.create(settings.capture) as recorder:
         for representation in settings.representations:
@@ -80,10 +86,12 @@ async def _leg(settings: Settings, representation: Representation, recorder: Rec
             terms, settings.model, representation=representation, support=settings.support, depth=settings.depth
         )
         await worker.listening()
-        address, step_seconds = worker_socket, _STEP_SECONDS[settings.model]
+        step_seconds = _STEP_SECONDS[settings.model]
+        if settings.fault == "late":
+            step_seconds = _LATE_STEP_SECONDS[settings.model]
+        step_seconds *= _PATIENCE[settings.backend]
+        address = worker_socket
         if settings.fault is not None:
-            if settings.fault == "late":
-                step_seconds = _LATE_STEP_SECONDS[settings.model]
             address = directory / "relay"
             await stack.enter_async_context(
                 FaultyRelay(
@@ -148,6 +156,7 @@ class _Lane:
                 else None,
                 root_seed=choice_root(root, turn),
                 executor=self.executor,
+                backend=self.settings.backend,
             )
             async with aclosing(request):
                 async for decided in request:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pp1wire.errors import PP1Error
+from pp1wire.sampling.backends import BACKENDS
 from pp1wire.wire import Representation
 from pp1wire.wire._schema_v2 import MAX_SLOTS
 
-__all__ = ["FAULTS", "MODELS", "Settings"]
+__all__ = ["BACKENDS", "FAULTS", "MODELS", "Settings"]
 
 MODELS = ("synthetic", "smollm2")
 FAULTS = ("corrupt", "truncate", "late", "kill")
@@ -40,6 +41,7 @@ class Settings:
         sockets: connections that the requests are spread over.
         seed: root of every request's randomness.
         fault: corrupt, truncate, late or kill, injected once; None for none.
+        backend: what draws and verifies, in both processes: numpy, torch or triton.
         capture: file the recording is written to.
 
     Raises:
@@ -56,6 +58,7 @@ class Settings:
     sockets: int = 1
     seed: int = 1
     fault: str | None = None
+    backend: str = "numpy"
     capture: Path = field(default_factory=default_capture)
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ class Settings:
             raise PP1Error(f"model: expected one of {', '.join(MODELS)}, got {self.model!r}")
         if self.fault is not None and self.fault not in FAULTS:
             raise PP1Error(f"fault: expected one of {', '.join(FAULTS)}, got {self.fault!r}")
+        if self.backend not in BACKENDS:
+            raise PP1Error(f"backend: expected one of {', '.join(BACKENDS)}, got {self.backend!r}")
         if not 0 < self.temperature < float("inf"):
             raise PP1Error(f"temperature: expected a finite number above 0, got {self.temperature}")
         if not self.capture.parent.is_dir():

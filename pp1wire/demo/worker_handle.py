@@ -30,6 +30,7 @@ class WorkerHandle:
             "--support", str(settings.support),
             "--depth", str(settings.depth),
             "--socket", str(socket),
+            "--backend", settings.backend,
         ]  # fmt: skip
         self._process: asyncio.subprocess.Process | None = None
 

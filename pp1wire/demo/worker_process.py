@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--support", type=int, required=True)
     parser.add_argument("--depth", type=int, required=True)
     parser.add_argument("--socket", required=True)
+    parser.add_argument("--backend", required=True)
     arguments = parser.parse_args()
     try:
         asyncio.run(_serve(arguments))
@@ -43,7 +44,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
     representation = Representation[arguments.representation.upper()]
     model = draft_model(arguments.model)
     mine = terms(arguments.model, representation=representation, support=arguments.support, depth=arguments.depth)
-    async with WorkerServer(f"unix:{arguments.socket}", model, mine, threads=1) as server:
+    address = f"unix:{arguments.socket}"
+    async with WorkerServer(address, model, mine, threads=1, backend=arguments.backend) as server:
         _tell({"listening": str(server.address)})
         await _parent_is_done()
         _tell({"stages": server.stages.as_dict(), "counters": server.counters()})

@@ -20,15 +20,13 @@ from pp1wire.net.models import LogitTarget, ProbabilityTarget, TargetModel, Targ
 from pp1wire.net.request import Request
 from pp1wire.protocol import Proposal, TargetOnly
 from pp1wire.sampling import (
+    HostSampler,
     Key,
     ProposalRefused,
     TargetRefused,
     Verdict,
-    target_only_token,
-    target_only_token_logits,
-    verify_chain,
-    verify_chain_logits,
 )
+from pp1wire.sampling.hosted import is_tensor
 from pp1wire.wire import CommitKind
 from pp1wire.wire._schema_v2 import MAX_DEPTH
 
@@ -69,7 +67,7 @@ class Round:
     """Seconds in verification, or in drawing the target-only token."""
 
 
-async def decode(
+def decode(
     client: VerifierClient,
     model: TargetModel,
     prompt_ids: npt.ArrayLike,
@@ -82,6 +80,7 @@ async def decode(
     root_seed: int | None = None,
     context_version: int = 0,
     executor: Executor | None = None,
+    backend: str = "numpy",
 ) -> AsyncGenerator[Round, None]:
     """Decode one request, round by round. The output law is exactly the target's, whatever the draft does.
 
@@ -97,6 +96,7 @@ async def decode(
         depth, temperature, support: of the draft, as in `Request.propose`.
         root_seed, context_version: as in `VerifierClient.request`.
         executor: where model and verification run; the event loop's own unless given.
+        backend: what verifies: numpy, torch or triton. The same seed gives the same tokens with each.
 
     Yields:
         each round after it was committed. Close the generator (`contextlib.aclosing`) to leave early.
@@ -104,18 +104,35 @@ async def decode(
     Raises:
         TargetModelError: the target model raised, or returned no law.
         LocalProtocolError: an argument does not fit.
+        SamplingError: an unknown backend, or one whose package or device is missing; at the call, before anything starts.
     """
     if max_tokens < 1:
         raise LocalProtocolError(f"max_tokens: expected at least 1, got {max_tokens}")
-    request = client.request(prompt_ids, root_seed=root_seed, context_version=context_version)
+    target = _Target(client, executor, HostSampler(backend))
+    draft = {"depth": depth, "temperature": temperature, "support": support}
+    opening = {"root_seed": root_seed, "context_version": context_version}
+    return _rounds(client, model, prompt_ids, max_tokens, frozenset(stop_ids), draft, opening, target)
+
+
+async def _rounds(
+    client: VerifierClient,
+    model: TargetModel,
+    prompt_ids: npt.ArrayLike,
+    max_tokens: int,
+    stops: frozenset[int],
+    draft: dict[str, Any],
+    opening: dict[str, Any],
+    target: _Target,
+) -> AsyncGenerator[Round, None]:
+    """`decode`, whose checks are behind it."""
+    request = client.request(prompt_ids, **opening)
     async with request:
-        target = _Target(client, executor)
         await target.open(model, request.position + max_tokens + MAX_DEPTH)
-        decoder = _Decoder(request, target, frozenset(stop_ids), max_tokens)
+        decoder = _Decoder(request, target, stops, max_tokens)
         finish = None
         while finish is None:
             start = time.perf_counter()
-            outcome = await request.propose(depth=depth, temperature=temperature, support=support)
+            outcome = await request.propose(**draft)
             propose_s = time.perf_counter() - start
             client.stages.add("propose", propose_s)
             decided = await decoder.decide(outcome, propose_s)
@@ -177,10 +194,11 @@ class _Decoder:
 class _Target:
     """One request's target model in its threads, and the time it takes."""
 
-    def __init__(self, client: VerifierClient, executor: Executor | None) -> None:
+    def __init__(self, client: VerifierClient, executor: Executor | None, sampler: HostSampler) -> None:
         self._stages = client.stages
         self._vocab_size = client.terms.vocab_size
         self._executor = executor
+        self._sampler = sampler
         self._state: TargetState | None = None
         self.target_s = self.verify_s = 0.0
         """Of the latest round."""
@@ -203,19 +221,21 @@ class _Target:
         """A token of the target alone. Raises TargetModelError."""
         return await self._timed(prefix, _NO_TOKENS, lambda p: self._alone(p, key))
 
-    def _verdict(self, rows: npt.NDArray[Any], proposal: Proposal, key: Key) -> Verdict | None:
-        check = verify_chain_logits if isinstance(self._state, LogitTarget) else verify_chain
+    def _verdict(self, rows: Any, proposal: Proposal, key: Key) -> Verdict | None:
         try:
-            return check(rows, proposal.rows(), proposal.tokens, key)
+            return self._sampler.verify_chain(rows, proposal.rows(), proposal.tokens, key, logits=self._by_logits)
         except ProposalRefused as error:
             _log.warning("proposal refused: %s", summary(error))
             return None
 
-    def _alone(self, rows: npt.NDArray[Any], key: Key) -> int:
-        draw = target_only_token_logits if isinstance(self._state, LogitTarget) else target_only_token
-        return draw(rows[0], key)
+    def _alone(self, rows: Any, key: Key) -> int:
+        return self._sampler.target_only_token(rows[0], key, logits=self._by_logits)
 
-    async def _timed(self, prefix: Tokens, drafted: Tokens, decide: Callable[[npt.NDArray[Any]], T]) -> T:
+    @property
+    def _by_logits(self) -> bool:
+        return isinstance(self._state, LogitTarget)
+
+    async def _timed(self, prefix: Tokens, drafted: Tokens, decide: Callable[[Any], T]) -> T:
         def work() -> tuple[T, float, float]:
             start = time.perf_counter()
             rows = _guarded(lambda: self._rows(prefix, drafted))
@@ -231,18 +251,19 @@ class _Target:
         self._stages.add("verify", self.verify_s)
         return decided
 
-    def _rows(self, prefix: Tokens, drafted: Tokens) -> npt.NDArray[Any]:
+    def _rows(self, prefix: Tokens, drafted: Tokens) -> Any:
         state = self._state
-        rows = np.asarray(
+        rows: Any = (
             state.logits(prefix, drafted)
             if isinstance(state, LogitTarget)
             else state.probabilities(prefix, drafted)
             if state is not None
             else _NO_TOKENS
         )
+        rows = rows if is_tensor(rows) else np.asarray(rows)
         expected = (len(drafted) + 1, self._vocab_size)
-        if rows.shape != expected:
-            raise TargetModelError(f"target model: expected rows of shape {expected}, got {rows.shape}")
+        if tuple(rows.shape) != expected:
+            raise TargetModelError(f"target model: expected rows of shape {expected}, got {tuple(rows.shape)}")
         return rows
 
     async def _run(self, work: Callable[[], T]) -> T:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from pp1wire.net.errors import CapacityError, NetError, summary
 from pp1wire.net.models import DraftModel, DraftState, Tokens
-from pp1wire.sampling import Key, SamplingError, draft_chain
+from pp1wire.sampling import HostSampler, Key, SamplingError
 from pp1wire.wire import Agreement, CompletionStatus, ReplyBatch, Step
 
 __all__ = ["DraftFailed", "Drafter", "Superseded"]
@@ -34,11 +31,13 @@ class Drafter:
     Args:
         model: opened when the first round needs it.
         agreement: the connection's.
+        sampler: draws the chains; numpy's unless given.
     """
 
-    def __init__(self, model: DraftModel, agreement: Agreement) -> None:
+    def __init__(self, model: DraftModel, agreement: Agreement, sampler: HostSampler | None = None) -> None:
         self._model = model
         self._agreement = agreement
+        self._sampler = sampler or HostSampler()
         self._state: DraftState | None = None
 
     def draft(self, step: Step, prefix: Tokens, gone: Callable[[], bool]) -> ReplyBatch:
@@ -69,7 +68,7 @@ class Drafter:
         raise failed
 
     def _draft(self, step: Step, prefix: Tokens, gone: Callable[[], bool]) -> ReplyBatch:
-        def logits(_: int, drafted: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        def logits(_: int, drafted: tuple[int, ...]) -> Any:
             if gone():
                 raise Superseded(f"session {step.session}: the round is gone")
             if self._state is None:
@@ -77,13 +76,13 @@ class Drafter:
             return self._checked(self._state.logits(prefix, drafted))
 
         key = Key(step.proposal_seed, step.generation, step.round, step.position)
-        chain = draft_chain(logits, step.temperature, key, depth=step.depth, top_k=step.support or None)
+        chain = self._sampler.draft_chain(logits, step.temperature, key, depth=step.depth, top_k=step.support or None)
         return ReplyBatch.from_rows(
             self._agreement, session=step.session, slot=step.slot, generation=step.generation, round=step.round,
             position=step.position, tokens=chain.tokens.tolist(), rows=chain.rows,
         )  # fmt: skip
 
-    def _checked(self, row: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    def _checked(self, row: Any) -> Any:
         shape = getattr(row, "shape", None)
         if shape != (self._agreement.vocab_size,):
             what = type(row).__name__ if shape is None else f"shape {tuple(shape)}"

@@ -30,8 +30,9 @@ Tokens: TypeAlias = npt.NDArray[np.int32]
 class DraftState(Protocol):
     """One request's draft."""
 
-    def logits(self, prefix: Tokens, drafted: Sequence[int], /) -> npt.NDArray[Any]:
-        """Draft logits of the token that follows `prefix` and then `drafted`: float32 [V], −inf for masked tokens.
+    def logits(self, prefix: Tokens, drafted: Sequence[int], /) -> Any:
+        """Draft logits of the token that follows `prefix` and then `drafted`: float32 [V], −inf for masked tokens; an array or
+        a torch tensor, whatever the backend.
 
         `drafted` grows by one token a call within a round, from none; the server draws the tokens and applies the temperature.
         Raise CapacityError if there is no room; anything else that is raised is a model error.
@@ -51,10 +52,10 @@ class DraftModel(Protocol):
 class LogitTarget(Protocol):
     """One request's target, by logits."""
 
-    def logits(self, prefix: Tokens, drafted: Tokens, /) -> npt.NDArray[Any]:
+    def logits(self, prefix: Tokens, drafted: Tokens, /) -> Any:
         """Target logits, float32 [len(drafted) + 1, V], after all processors, penalties, grammar and temperature.
 
-        Row i is of the token that follows `prefix` and the first i of `drafted`.
+        Row i is of the token that follows `prefix` and the first i of `drafted`. An array or a torch tensor.
         """
         ...
 
@@ -63,7 +64,7 @@ class LogitTarget(Protocol):
 class ProbabilityTarget(Protocol):
     """One request's target, by probabilities."""
 
-    def probabilities(self, prefix: Tokens, drafted: Tokens, /) -> npt.NDArray[Any]:
+    def probabilities(self, prefix: Tokens, drafted: Tokens, /) -> Any:
         """Target probabilities, float64 or float32 [len(drafted) + 1, V]; rows as for `LogitTarget`."""
         ...
 

@@ -22,6 +22,7 @@ from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
 from pp1wire.net.worker_connection import WorkerConnection, WorkerOptions
 from pp1wire.protocol import Counters
+from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, Representation
 
 __all__ = ["WorkerServer"]
@@ -46,6 +47,11 @@ class WorkerServer:
         write_timeout: seconds for which a verifier may leave proposals unread.
         grace: seconds for open rounds to finish when the server ends.
         tap: hears every connection.
+        backend: what draws the proposals: numpy, torch or triton. The same seed gives the same ones with each.
+
+    Raises:
+        NetError: an address or a number that no server can have.
+        SamplingError: an unknown backend, or one whose package or device is missing.
     """
 
     def __init__(
@@ -63,9 +69,11 @@ class WorkerServer:
         write_timeout: float = 30.0,
         grace: float = 5.0,
         tap: Tap | None = None,
+        backend: str = "numpy",
     ) -> None:
         if threads < 1 or max_connections < 1:
             raise NetError(f"threads and max_connections: expected at least 1, got {threads} and {max_connections}")
+        sampler = HostSampler(backend)
         self.address = parse_address(address)
         """Where it listens; with the real port once started."""
         self._tls = tls
@@ -74,7 +82,7 @@ class WorkerServer:
         self._executor = ThreadPoolExecutor(threads, "pp1wire-draft")
         self._options = WorkerOptions(
             model=model, terms=terms, executor=self._executor, prefer=prefer, fits=fits,
-            hello_timeout=hello_timeout, write_timeout=write_timeout, tap=tap,
+            hello_timeout=hello_timeout, write_timeout=write_timeout, tap=tap, sampler=sampler,
         )  # fmt: skip
         self._server: asyncio.Server | None = None
         self._inode: int | None = None

@@ -29,6 +29,7 @@ from pp1wire.protocol import (
     Worker,
     WorkerEvent,
 )
+from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, CompletionStatus, HelloRole, Representation, Step
 
 __all__ = ["WorkerConnection", "WorkerOptions"]
@@ -51,6 +52,7 @@ class WorkerOptions:
     hello_timeout: float
     write_timeout: float
     tap: Tap | None
+    sampler: HostSampler
     stages: Stages = field(default_factory=lambda: Stages("draft", "encode"))
 
 
@@ -179,7 +181,9 @@ class WorkerConnection:
         elif isinstance(event, ResetTo):
             self._sessions[event.session].wanted = None
         elif isinstance(event, Opened) and self._agreement is not None:
-            self._sessions[event.session] = _Session(Drafter(self._options.model, self._agreement))
+            self._sessions[event.session] = _Session(
+                Drafter(self._options.model, self._agreement, self._options.sampler)
+            )
         elif isinstance(event, Closed):
             self._sessions.pop(event.session).wanted = None
         elif isinstance(event, Agreed):

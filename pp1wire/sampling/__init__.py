@@ -28,6 +28,7 @@ from pp1wire.sampling.errors import (
     TargetRefused,
 )
 from pp1wire.sampling.grid import logit_grid, probability_grid
+from pp1wire.sampling.hosted import HostSampler
 from pp1wire.sampling.philox import Domain, below, below_many, proposal_tickets, words, words_many
 from pp1wire.sampling.seeds import Key, choice_root, proposal_seed, verification_seed
 from pp1wire.sampling.verify import (
@@ -66,6 +67,7 @@ __all__ = [
     "Draft",
     "FixedDepth",
     "FlushToZeroError",
+    "HostSampler",
     "Key",
     "LowRankBias",
     "Past",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -57,6 +59,39 @@ def test_same_seed_same_tokens_whatever_the_sockets_and_the_requests_in_flight(t
     assert tokens(run(tmp_path, requests=3, rounds=3, representation="sparse", seed=8)[0]) != base
 
 
+def test_same_seed_same_tokens_with_torch(tmp_path):
+    usual = {"rounds": 2, "requests": 2, "seed": 7}
+    base, torch = run(tmp_path, **usual)[0], run(tmp_path, backend="torch", **usual)[0]
+    assert torch.as_expected
+    for leg in (0, 1):
+        assert tokens(torch, leg) == tokens(base, leg)
+
+
+def child(tmp_path, *arguments, **variables):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | variables
+    command = [sys.executable, "-m", "pp1wire.cli", "demo", "--capture", str(tmp_path / "demo.pcapng"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment)
+
+
+def test_interpreted_triton_draws_the_same_tokens_and_says_that_it_is_slow(tmp_path):
+    few = ("--rounds", "1", "--requests", "1", "--depth", "2", "--representation", "sparse")
+    done = child(tmp_path, "--backend", "triton", *few, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stderr
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith("backend triton: its kernels are interpreted on the CPU, which is slow")
+    said = [line for line in rest if line.startswith("[")]
+    assert said == [line for line in child(tmp_path, *few).stdout.splitlines() if line.startswith("[")]
+    assert len(said) == 2
+
+
+def test_triton_without_gpu_and_interpreter_says_what_is_missing(tmp_path):
+    done = child(tmp_path, "--backend", "triton", "--rounds", "1", "--requests", "1", CUDA_VISIBLE_DEVICES="")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pp1wire demo: backend 'triton': expected tensors on a CUDA device, got cpu")
+    assert not (tmp_path / "demo.pcapng").exists()
+
+
 @pytest.mark.parametrize(
     ("fault", "counted", "verdict"),
     [
@@ -107,7 +142,12 @@ def test_fault_that_is_no_fault_of_a_proposal_lets_drafting_go_on(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "named"),
-    [({"model": "gpt"}, "gpt"), ({"fault": "fire"}, "fire"), ({"temperature": 0.0}, "temperature")],
+    [
+        ({"model": "gpt"}, "gpt"),
+        ({"backend": "cupy"}, "cupy"),
+        ({"fault": "fire"}, "fire"),
+        ({"temperature": 0.0}, "temperature"),
+    ],
 )
 def test_settings_that_no_run_can_have(tmp_path, settings, named):
     with pytest.raises(PP1Error, match=named):

@@ -190,7 +190,7 @@ def test_a_proposal_that_verification_refuses_is_discarded(monkeypatch, caplog):
     def refuse(*_):
         raise ProposalRefused("q[0]: zero probability")
 
-    monkeypatch.setattr("pp1wire.net.decoding.verify_chain_logits", refuse)
+    monkeypatch.setattr("pp1wire.sampling.hosted.verify_chain_logits", refuse)
 
     async def main():
         async with pair() as (_, client):

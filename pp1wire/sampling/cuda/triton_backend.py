@@ -6,6 +6,7 @@ makes it at the first step of a shape, and no later step allocates any; torch.to
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +26,7 @@ from pp1wire.sampling.errors import BackendUnavailable, SamplingError
 from pp1wire.sampling.grid import TOLERANCE
 from pp1wire.sampling.weights import GRID
 
-__all__ = ["MAX_SUPPORT", "TritonBackend"]
+__all__ = ["MAX_SUPPORT", "TritonBackend", "interpreted"]
 
 MAX_SUPPORT = 8192
 """A sparse row is one program's; larger supports are refused."""
@@ -34,6 +35,12 @@ _BINS = 1 << _RADIX_BITS
 _INTERPRETED_BLOCK = 16384  # an interpreted operation costs the same at any size
 _COMPILED_BLOCK = 2048
 _MOST_LANES = 1 << 20  # of one Triton tensor
+_INTERPRETER = threading.Lock()  # it keeps what it works on in globals of triton's
+
+
+def interpreted() -> bool:
+    """Whether the kernels were made for Triton's interpreter, which is decided when they are imported."""
+    return isinstance(dense.scan, InterpretedFunction)
 
 
 def _power(n: int, least: int = 16) -> int:
@@ -58,7 +65,7 @@ class TritonBackend:
 
     def __init__(self, device: torch.device, block: int | None = None, *, keep: bool = False) -> None:
         self.device, self._keep = device, keep
-        self.interpreted = isinstance(dense.scan, InterpretedFunction)
+        self.interpreted = interpreted()
         if not self.interpreted and device.type != "cuda":
             raise BackendUnavailable(
                 f"backend 'triton': expected tensors on a CUDA device, got {device}; without a GPU use backend 'torch'"
@@ -79,7 +86,7 @@ class TritonBackend:
     def _launch(self, kernel: Any, grid: tuple[int, ...], *args: Any, **constants: Any) -> None:
         if self.interpreted:
             # The interpreter computes with numpy; wrapping products and underflow are meant.
-            with np.errstate(all="ignore"):
+            with _INTERPRETER, np.errstate(all="ignore"):
                 kernel[grid](*args, **constants)
         else:
             kernel[grid](*args, **constants, enable_fp_fusion=False)
