@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from pp1wire.demo.run import demo
 from pp1wire.demo.settings import Settings
+from pp1wire.demo.worker_handle import WorkerHandle
 from pp1wire.errors import PP1Error
 from pp1wire.wire import Representation
 
@@ -90,6 +92,20 @@ def test_triton_without_gpu_and_interpreter_says_what_is_missing(tmp_path):
     (line,) = done.stderr.splitlines()
     assert line.startswith("pp1wire demo: backend 'triton': expected tensors on a CUDA device, got cpu")
     assert not (tmp_path / "demo.pcapng").exists()
+
+
+def test_worker_is_told_the_backend(tmp_path, capfd):
+    """Tokens cannot tell: a name that only the worker refuses does."""
+    settings = Settings()
+    object.__setattr__(settings, "backend", "cupy")
+
+    async def main():
+        async with WorkerHandle(settings, Representation.SPARSE, tmp_path / "worker") as worker:
+            await worker.listening()
+
+    with pytest.raises(PP1Error, match="the draft worker did not start"):
+        asyncio.run(main())
+    assert "draft worker: backend: expected one of numpy, torch, triton, got 'cupy'" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import torch
 
 from pp1wire.net import LogitTarget, WorkerServer
 from pp1wire.sampling import BackendUnavailable, HostSampler, SamplingError
+from pp1wire.sampling.cuda.torch_backend import TorchBackend
+from pp1wire.sampling.cuda.triton_backend import TritonBackend
 from pp1wire.wire import Representation
 from tests.net.toys import DraftToy, TargetToy, collect, history, pair, run, terms, tokens
 
@@ -150,19 +153,42 @@ def test_unusable_draft_rows_cost_their_round_and_nothing_else(bad, caplog):
     assert "draft model returned unusable logits" in caplog.text
 
 
-INTERPRETED = """
-from tests.net.test_backends import transcript
-from pp1wire.sampling import HostSampler
-from pp1wire.wire import Representation
-assert HostSampler("triton").interpreted and not HostSampler("torch").interpreted
-for representation in Representation:
-    base = transcript("numpy", "numpy", representation, max_tokens=12)
-    print(transcript("triton", "triton", representation, max_tokens=12) == base, len(base))
-"""
+@pytest.mark.parametrize("representation", list(Representation))
+def test_same_seed_same_transcript_with_interpreted_triton(representation):
+    assert HostSampler("triton").interpreted
+    assert not HostSampler("torch").interpreted
+    base = transcript("numpy", "numpy", representation, max_tokens=8)
+    assert len(base) >= 2
+    assert transcript("triton", "triton", representation, max_tokens=8) == base
 
 
-def child(code, **variables):
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | variables
+@pytest.mark.parametrize(("backend", "kind"), [("torch", TorchBackend), ("triton", TritonBackend)])
+def test_backend_that_was_named_is_the_one_at_work(backend, kind, monkeypatch):
+    """Transcripts cannot tell: they are the same with each."""
+    used = []
+    for name in ("step", "verify"):
+        method = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *given, m=method, n=name: (used.append(n), m(*given))[1])
+    transcript("numpy", "numpy", max_tokens=2)
+    assert used == []
+    transcript(backend, "numpy", max_tokens=2)
+    assert set(used) == {"step"}
+    used.clear()
+    transcript("numpy", backend, max_tokens=2)
+    assert set(used) == {"verify"}
+
+
+def test_requests_side_by_side_draw_what_they_draw_alone_with_interpreted_triton():
+    async def together(backend):
+        async with pair(server_options={"backend": backend}) as (_, client):
+            runs = [collect(client, (n, 5), root_seed=n, max_tokens=4, backend=backend) for n in range(3)]
+            return [history(rounds) for rounds in await asyncio.gather(*runs)]
+
+    assert run(together("triton"), limit=100) == run(together("numpy"))
+
+
+def child(code):
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
@@ -171,14 +197,6 @@ def child(code, **variables):
         env=environment,
         cwd=ROOT,
     )
-
-
-def test_same_seed_same_transcript_with_interpreted_triton():
-    done = child(INTERPRETED, TRITON_INTERPRET="1")
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert [equal for equal, _ in lines] == ["True", "True"]
-    assert all(int(rounds) >= 2 for _, rounds in lines)
 
 
 def test_unknown_backend_is_refused_before_anything_starts():
@@ -195,10 +213,8 @@ def test_unknown_backend_is_refused_before_anything_starts():
 
 
 def test_triton_without_gpu_and_interpreter_is_refused_at_construction():
-    if torch.cuda.is_available():
-        assert not HostSampler("triton").interpreted
-        return
     done = child(
+        "import torch; torch.cuda.is_available = lambda: False\n"
         "from pp1wire.net import WorkerServer\n"
         "from pp1wire.sampling import BackendUnavailable\n"
         "from tests.net.toys import DraftToy, terms\n"
