@@ -46,6 +46,9 @@ class WorkerServer:
         write_timeout: seconds for which a verifier may leave proposals unread.
         grace: seconds for open rounds to finish when the server ends.
         tap: hears every connection.
+
+    Raises:
+        NetError: the address has no known form, the model has no method `open`, or a limit is below 1.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class WorkerServer:
     ) -> None:
         if threads < 1 or max_connections < 1:
             raise NetError(f"threads and max_connections: expected at least 1, got {threads} and {max_connections}")
+        if not callable(getattr(model, "open", None)):
+            raise NetError(f"draft model: expected an object with a method open(capacity), got {type(model).__name__}")
         self.address = parse_address(address)
         """Where it listens; with the real port once started."""
         self._tls = tls
@@ -104,7 +109,8 @@ class WorkerServer:
         """Listen; the address, with the real port.
 
         Raises:
-            NetError: the address is in use, left over, or cannot be used.
+            NetError: the address is in use or cannot be used. A Unix socket left over from a process that is gone is
+                replaced.
         """
         if self._server is not None:
             raise NetError(f"the server at {self.address} was started before")
