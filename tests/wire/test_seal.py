@@ -63,7 +63,7 @@ def test_numbers_that_do_not_fit_are_refused(agreement: Agreement, changes: dict
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [
-        ("token", 0, "q_zero_at_token"),
+        ("token", None, "q_zero_at_token"),
         ("token", -1, "token_out_of_range"),
         ("entry_count", 0, "missing_q"),
         ("q", 0, "q_"),
