@@ -11,6 +11,7 @@ from pp1wire.capture.events import Chunk, Connection, Ended, EndReason, FindingC
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
+from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
 from pp1wire.protocol import ConnectionState, Conversation, Direction
 from pp1wire.wire import HelloRole
@@ -89,6 +90,8 @@ class ConnectionJudge:
             self._summary.skipped_connections += 1
             if any(side.bytes for side in sides):
                 message = "skipped: it does not speak PP1; name its port to judge it nevertheless"
+                if any(is_tls(side.head) for side in sides):
+                    message = f"skipped: this is TLS; {TLS_ADVICE}"
                 self._tell.find(None, Severity.NOTE, CaptureCode.NOT_PP1, message)
             return
         self._summary.unjudged_frames += self._judge.unjudged
@@ -153,6 +156,8 @@ class ConnectionJudge:
             self._search(side, chunk._replace(offset=offset, data=data))
         elif foreign:
             if self._named:
+                if is_tls(side.head):
+                    self._tell.advice = f"this is TLS; {TLS_ADVICE}"
                 self._begin()
                 self._feed(side, side.end - len(rest), rest, chunk.packet, chunk.time_ns)
         elif len(side.head) >= (_HEAD if side.late else len(MAGIC)):
