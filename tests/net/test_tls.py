@@ -119,13 +119,16 @@ class Alerting:
                 pass
 
 
-def test_an_alert_about_a_certificate_is_no_reason_to_try_again(files):
+@pytest.mark.parametrize("accepted_before", [0, 1])
+def test_an_alert_about_a_certificate_is_no_reason_to_try_again(files, accepted_before):
     alerting = Alerting(files.server_context())
 
     async def main():
         serving = asyncio.create_task(asyncio.to_thread(alerting))
         with pytest.raises(ConnectError, match="CERTIFICATE_REQUIRED; does it accept this certificate") as caught:
-            await connect(alerting.address, terms(), tls=without_certificate(files)).connect()
+            client = connect(alerting.address, terms(), tls=without_certificate(files))
+            client.events["connected"] = accepted_before
+            await client.connect()
         await serving
         return caught.value.retryable
 
