@@ -125,9 +125,9 @@ def test_an_alert_about_a_certificate_is_no_reason_to_try_again(files, accepted_
 
     async def main():
         serving = asyncio.create_task(asyncio.to_thread(alerting))
+        client = connect(alerting.address, terms(), tls=without_certificate(files))
+        client.events["connected"] = accepted_before
         with pytest.raises(ConnectError, match="CERTIFICATE_REQUIRED; does it accept this certificate") as caught:
-            client = connect(alerting.address, terms(), tls=without_certificate(files))
-            client.events["connected"] = accepted_before
             await client.connect()
         await serving
         return caught.value.retryable
