@@ -24,6 +24,7 @@ Event: TypeAlias = Chunk | StreamFinding | Ended
 
 _HEAD: Final = HEADER_BYTES + 1  # a HELLO's header and its role
 _MAX_WAITING: Final = 1 << 20
+_EVENT_BYTES = 600  # what Python holds for an event, however few bytes it brings
 _MAX_EARLY: Final = 16
 _MISSING: Final = (FindingCode.GAP, FindingCode.CUT, FindingCode.MID_STREAM)
 
@@ -69,7 +70,7 @@ class ConnectionJudge:
         side = self._sides[event.direction]
         if self._must_wait(side):
             self._waiting.append(event)
-            self._waiting_bytes += len(event.data) if isinstance(event, Chunk) else 0
+            self._waiting_bytes += _EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
             if self._waiting_bytes > _MAX_WAITING:
                 self._part()
                 self._end_waiting()

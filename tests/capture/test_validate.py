@@ -621,6 +621,24 @@ def test_memory_does_not_grow_with_connections_or_unfinished_frames() -> None:
     assert peak < 20_000_000
 
 
+def test_memory_does_not_grow_with_tiny_segments_that_wait_for_an_answer() -> None:
+    file = io.BytesIO()
+    recorder = Recorder(file)
+    connection = recorder.open(CLIENT, SERVER, NOW)
+    connection.client_sent(open_talk().sent[0][1], NOW)
+    for _ in range(20_000):
+        connection.client_sent(b"P", NOW)
+    data = file.getvalue()
+    tracemalloc.start()
+    try:
+        result = judged(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.status is not ExitStatus.VALID
+    assert peak < 4_000_000  # 20,000 segments, each held as an event, would be 11 MB
+
+
 def test_a_conflict_makes_what_follows_uncertain() -> None:
     sent = list(SPARSE.sent)
     sent[3] = (sent[3][0], flip_row(sent[3][1]))
