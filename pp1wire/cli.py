@@ -14,22 +14,16 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pp1wire
-from pp1wire.capture.pcapng import CaptureError
+from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
 from pp1wire.errors import PP1Error
 
 __all__ = ["main"]
 
-OK, FAILED, UNREADABLE, USAGE, INTERRUPTED, CLOSED_PIPE = 0, 1, 3, 64, 130, 141
+OK, FAILED, UNREADABLE, INTERRUPTED, CLOSED_PIPE = 0, 1, 3, 130, 141
 _REPRESENTATIONS = ("sparse", "dense")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        # argparse's own status, 2, is what `validate` says of an incomplete capture.
-        self.exit(USAGE, f"{self.prog}: {message}; try {self.prog} --help\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,12 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         if sys.stdout is not None:  # it is, where a program was started with it closed
             sys.stdout.flush()
-    except CaptureError as error:
-        _complain(arguments.command, error)
-        return UNREADABLE
     except PP1Error as error:
         _complain(arguments.command, error)
-        return FAILED
+        from pp1wire.capture import CaptureError  # here: most commands need none of that room
+
+        return UNREADABLE if isinstance(error, CaptureError) else FAILED
     except BrokenPipeError:
         # Whoever read the output has enough; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -62,27 +55,35 @@ def _complain(command: str, what: object) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="pp1wire",
         description="PP1 v2: exact draft distributions for speculative decoding across machines.",
         epilog="Each command explains itself: pp1wire COMMAND --help. "
         "Exit status: 0 fine, 1 wrong or failed, 2 incomplete, 3 unreadable, 64 wrong usage.",
     )
     parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for add in (_demo, _validate, _show, _plan, _record, _vectors, _bench):
         add(commands)
     return parser
 
 
 def _command(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, *, json_option: bool = True
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    *,
+    json_option: bool = True,
+    more: str = "",
+    examples: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
-        description=text[0].upper() + text[1:] + ".",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description=f"{text[0].upper()}{text[1:]}. {more}".rstrip(),
+        epilog="\n".join(["examples:", *(f"    {example}" for example in examples)]) if examples else None,
+        formatter_class=Formatter,
     )
     command.set_defaults(run=run)
     if json_option:
@@ -98,27 +99,6 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def _bounded(convert: Callable[[str], Any], smallest: float, largest: float, what: str) -> Callable[[str], Any]:
-    def parse(text: str) -> Any:
-        try:
-            value = convert(text)
-        except ValueError:
-            value = None
-        if value is None or not smallest <= value <= largest:
-            raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
-        return value
-
-    return parse
-
-
-def _integer(smallest: int, largest: int) -> Callable[[str], Any]:
-    return _bounded(int, smallest, largest, f"a whole number from {smallest} to {largest}")
-
-
-def _number(smallest: float, largest: float) -> Callable[[str], Any]:
-    return _bounded(float, smallest, largest, f"a number from {smallest:g} to {largest:g}")
-
-
 # demo ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -132,18 +112,18 @@ def _demo(commands: Any) -> None:
         help="how q travels (default: sparse; the synthetic model then shows dense, too)",
     )  # fmt: skip
     command.add_argument(
-        "--rounds", type=_integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
+        "--rounds", type=integer(1, 10_000), **given, help="rounds a request (default: 10; smollm2 24)"
     )
-    command.add_argument("--requests", type=_integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
+    command.add_argument("--requests", type=integer(1, 4), **given, help="requests in flight (default: 4; smollm2 2)")
     command.add_argument(
-        "--temperature", "-T", type=_number(0.01, 100), default=1.0, help="of the draft and of the target"
+        "--temperature", "-T", type=number(0.01, 100), default=1.0, help="of the draft and of the target"
     )
-    command.add_argument("--support", "-k", type=_integer(1, 4096), default=32, help="entries of a sparse row")
-    command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
+    command.add_argument("--support", "-k", type=integer(1, 4096), default=32, help="entries of a sparse row")
+    command.add_argument("--depth", type=integer(1, 5), default=5, help="drafted positions a round")
     command.add_argument(
-        "--sockets", type=_integer(1, 4), default=1, help="connections that the requests are spread over"
+        "--sockets", type=integer(1, 4), default=1, help="connections that the requests are spread over"
     )
-    command.add_argument("--seed", type=_integer(0, 2**64 - 1), default=1, help="of every request; repeats a run")
+    command.add_argument("--seed", type=integer(0, 2**64 - 1), default=1, help="of every request; repeats a run")
     command.add_argument(
         "--backend", choices=("numpy", "torch", "triton"), default="numpy",
         help="what draws and verifies, with the same tokens; the last two need the extra cuda, and triton a GPU",
@@ -183,21 +163,28 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 
 
 def _plan(commands: Any) -> None:
-    command = _command(commands, "plan", _run_plan, "bytes of every layout for a shape, and whether they fit")
-    command.add_argument("--vocab", type=_integer(1, 262_144), default=129_280, help="token ids")
+    command = _command(
+        commands, "plan", _run_plan, "bytes of every layout for a shape, and whether they fit",
+        examples=("pp1wire plan --vocab 151936 --padded-vocab 152064 -k 64", "pp1wire plan --link 100 --buffer 16MiB"),
+    )  # fmt: skip
+    command.add_argument("--vocab", type=integer(1, 262_144), default=129_280, help="token ids")
     command.add_argument(
-        "--padded-vocab", type=_integer(1, 262_144), default=None, help="entries of a dense row; None: the same"
+        "--padded-vocab",
+        type=integer(1, 262_144),
+        default=None,
+        help="entries of a dense row, with padding (default: as --vocab)",
     )
-    command.add_argument("--support", "-k", type=_integer(1, 262_144), default=32, help="entries of a sparse row")
-    command.add_argument("--depth", type=_integer(1, 5), default=5, help="drafted positions a round")
-    command.add_argument("--requests", type=_integer(1, 4), default=4, help="requests in flight")
-    command.add_argument("--ranks", type=_integer(1, 1024), default=2, help="tensor-parallel ranks of the verifier")
+    command.add_argument("--support", "-k", type=integer(1, 262_144), default=32, help="entries of a sparse row")
+    command.add_argument("--depth", type=integer(1, 5), default=5, help="drafted positions a round")
+    command.add_argument("--requests", type=integer(1, 4), default=4, help="requests in flight")
+    command.add_argument("--ranks", type=integer(1, 1024), default=2, help="tensor-parallel ranks of the verifier")
     command.add_argument(
-        "--link", type=_number(1e-6, 1e6), default=40.0, metavar="GBPS", help="nominal speed of the link in Gb/s"
+        "--link", type=number(1e-6, 1e6), default=40.0, metavar="GBPS", help="nominal speed of the link in Gb/s"
     )
     command.add_argument(
-        "--buffer", type=_integer(1, 2**62), default=None, metavar="BYTES",
-        help="bytes you have for slot buffers; exit status 1 if a layout does not fit",
+        "--buffer", type=byte_count, default=None, metavar="BYTES",
+        help="what you have for slot buffers, as bytes or with kB, MB, GB, KiB, MiB or GiB; exit status 1 if a layout does not "
+        "fit (default: nothing is compared)",
     )  # fmt: skip
 
 
@@ -217,7 +204,7 @@ def _run_plan(arguments: argparse.Namespace) -> int:
         _print_json(result.as_data())
     else:
         print("\n".join(result.lines()))
-    return OK if result.fits else FAILED
+    return FAILED if result.fits is False else OK
 
 
 # vectors ------------------------------------------------------------------------------------------------------------------
@@ -267,6 +254,8 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             print(line, flush=True)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(bench.as_data(outcomes), indent=2) + "\n", encoding="utf-8")
+    if arguments.quick:
+        print("--quick: a second or so a row; these figures are rough, run without it for figures to go by", flush=True)
     missed = [outcome for outcome in outcomes if outcome.met is False]
     return FAILED if arguments.check and missed else OK
 
@@ -278,7 +267,9 @@ def _bench_room() -> Any:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name != name:
-                raise PP1Error(f"the benchmarks need {error.name}; run: pip install 'pp1wire[bench]'") from None
+                raise PP1Error(
+                    f"the benchmarks need {error.name}; run: pip install {error.name} (the extra 'bench' lists it)"
+                ) from None
     raise PP1Error("the benchmarks are not installed; reinstall pp1wire, or run from a checkout")
 
 
@@ -289,19 +280,29 @@ def _validate(commands: Any) -> None:
     command = _command(
         commands, "validate", _run_validate,
         "judge captures by the functions that judge online; exit status 0 valid, 1 invalid, 2 incomplete, 3 unreadable",
+        examples=(
+            "pp1wire validate run.pcapng",
+            "pp1wire validate --port 7000 --json monday.pcapng tuesday.pcapng",
+            "pp1wire validate verifier.bin --peer worker.bin",
+            "zstdcat run.pcapng.zst | pp1wire validate -",
+        ),
     )  # fmt: skip
     command.add_argument(
         "files", nargs="+", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
     )
     command.add_argument(
-        "--port", type=_integer(1, 65_535), action="append", default=[], metavar="PORT",
-        help="server port that speaks PP1: anything else there is invalid instead of skipped; may be repeated",
+        "--port", type=integer(1, 65_535), action="append", default=[], metavar="PORT",
+        help="server port that speaks PP1: anything else there is invalid; may be repeated (default: every port is looked at, "
+        "and what is not PP1 is skipped)",
     )  # fmt: skip
     command.add_argument(
-        "--peer", default=None, metavar="FILE", help="the other direction of a raw stream, for its HELLO"
+        "--peer",
+        default=None,
+        metavar="FILE",
+        help="the other direction of a raw stream: its HELLO settles the agreement (default: what one HELLO shows is judged)",
     )
     command.add_argument(
-        "--max-findings", type=_integer(0, 10**9), default=1000, help="findings printed of each severity"
+        "--max-findings", type=integer(0, 10**9), default=1000, help="findings printed of each severity"
     )
 
 
@@ -325,7 +326,10 @@ def _run_validate(arguments: argparse.Namespace) -> int:
 
 
 def _show(commands: Any) -> None:
-    command = _command(commands, "show", _run_show, "dissect every frame of a capture, field by field")
+    command = _command(
+        commands, "show", _run_show, "dissect every frame of a capture, field by field",
+        examples=("pp1wire show run.pcapng | less", "pp1wire show --json run.pcapng | jq 'select(.body_checksum_ok == false)'"),
+    )  # fmt: skip
     command.add_argument("file", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input")
     command.add_argument("--rows", action="store_true", help="print whole columns instead of their first entries")
 
@@ -343,14 +347,20 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 def _record(commands: Any) -> None:
     command = _command(
-        commands, "record", _run_record, "pass connections on unchanged and record them, until SIGINT or SIGTERM",
+        commands, "record", _run_record,
+        "pass connections on unchanged and record them, until SIGINT or SIGTERM",
         json_option=False,
+        more="Of TLS only ciphertext passes here: record inside it with tap= of a pp1wire.net endpoint (docs/deployment.md).",
+        examples=(
+            "pp1wire record run.pcapng --listen 127.0.0.1:7000 --to 10.0.0.2:7000",
+            "pp1wire record run.pcapng --listen unix:/run/pp1/recorded --to unix:/run/pp1/worker",
+        ),
     )  # fmt: skip
     command.add_argument(
         "file", metavar="FILE", type=Path, help="the capture, a pcapng file; what was there is replaced"
     )
-    command.add_argument("--listen", required=True, type=_address, metavar="ADDRESS", help="host:port, or unix:/path")
-    command.add_argument("--to", required=True, type=_address, metavar="ADDRESS", help="where each connection goes on")
+    command.add_argument("--listen", required=True, type=address, metavar="ADDRESS", help="host:port, or unix:/path")
+    command.add_argument("--to", required=True, type=address, metavar="ADDRESS", help="where each connection goes on")
 
 
 def _run_record(arguments: argparse.Namespace) -> int:
@@ -362,19 +372,12 @@ def _run_record(arguments: argparse.Namespace) -> int:
         arguments.file,
         on_ready=lambda address: print(f"recording {address_text(address)} → {address_text(arguments.to)}", flush=True),
         on_fault=lambda fault: _complain("record", f"{fault}; traffic goes on unrecorded"),
+        on_notice=lambda line: _complain("record", line),
     )
-    print(f"recorded {proxy.connections} connections in {arguments.file}")
+    if proxy.unreachable > 1:
+        _complain("record", f"{proxy.unreachable} connections could not be passed on to {address_text(arguments.to)}")
+    print(f"recorded {proxy.connections} connection{'' if proxy.connections == 1 else 's'} in {arguments.file}")
     return OK if proxy.fault is None else FAILED
-
-
-def _address(text: str) -> Any:
-    from pp1wire.net import TcpAddress, parse_address
-
-    try:
-        address = parse_address(text)
-    except PP1Error as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return (address.host, address.port) if isinstance(address, TcpAddress) else address.path
 
 
 def _progress() -> Callable[[str, int], None] | None:

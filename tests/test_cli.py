@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import socket
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +59,25 @@ def test_every_command_teaches(command):
     assert len(result.stdout) > 100
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_no_default_that_is_an_internal(command):
+    text = " ".join(pp1wire(command, "--help").stdout.split())
+    for internal in ("default: None", "default: []", "default: False", "None:", "SUPPRESS"):
+        assert internal not in text
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "record", "plan"])
+def test_help_ends_with_examples_that_can_be_copied(command):
+    _, _, examples = pp1wire(command, "--help").stdout.partition("\nexamples:\n")
+    lines = examples.splitlines()
+    assert len(lines) >= 2
+    assert all(line.startswith("    ") and f"pp1wire {command} " in line for line in lines)
+
+
+def test_record_help_says_what_it_sees_of_tls():
+    assert "ciphertext" in pp1wire("record", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -100,6 +121,20 @@ def test_plan_shows_the_table_and_says_what_does_not_fit():
         "dense": 10_342_400,
         "sparse": 40_960,
     }
+
+
+def test_plan_reads_units_and_judges_only_what_it_was_given():
+    for text, status in (("20MB", 1), ("20.7 MB", 0), ("20MiB", 0), ("0.02gb", 1), ("20201KiB", 0), ("1GiB", 0)):
+        assert pp1wire("plan", "--buffer", text).returncode == status, text
+    fits = {arguments: json.loads(pp1wire("plan", "--json", *arguments).stdout)["fits"]
+            for arguments in ((), ("--buffer", "1GB"), ("--buffer", "1kB"))}  # fmt: skip
+    assert list(fits.values()) == [None, True, False]
+    for text in ("0", "0.5", "-1", "1e9", "20 M", "1.2.3", "GB", "", "5TB", "8589934592GiB"):
+        one_line(pp1wire("plan", f"--buffer={text}"), 64, "--buffer", "GiB")
+
+
+def test_plan_refuses_a_support_above_the_vocabulary():
+    one_line(pp1wire("plan", "--vocab", 100, "-k", 101), 1, "support", "100", "101")
 
 
 def test_plan_refuses_a_shape_that_no_agreement_can_have():
@@ -183,6 +218,46 @@ def test_record_names_a_busy_port(tmp_path):
             str(port),
         )
     assert not (tmp_path / "x.pcapng").exists()
+
+
+def test_record_names_a_target_that_cannot_be_reached(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, not listening: refused
+        to = f"127.0.0.1:{taken.getsockname()[1]}"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pp1wire.cli", "record", str(tmp_path / "x"), "--listen", "127.0.0.1:0", "--to", to],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            port = int(process.stdout.readline().split(" → ")[0].rpartition(":")[2])
+            for _ in range(3):
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as client, suppress(ConnectionError):
+                    assert client.recv(1) == b""
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, out) == (0, f"recorded 3 connections in {tmp_path / 'x'}\n")
+    first, last = err.splitlines()
+    assert first.startswith(f"pp1wire record: cannot connect to {to}: ")
+    assert last == f"pp1wire record: 3 connections could not be passed on to {to}"
+
+
+def test_bench_says_that_quick_figures_are_rough(monkeypatch):
+    outcome = SimpleNamespace(met=None)
+    room = SimpleNamespace(run=lambda seconds: [outcome], lines=lambda _: [])
+    monkeypatch.setattr("pp1wire.cli._bench_room", lambda: room)
+    assert "rough" in pp1wire("bench", "--quick").stdout.splitlines()[-1]
+    assert "rough" not in pp1wire("bench").stdout
+
+
+def test_bench_without_its_peer_says_what_to_install(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name="msgspec")
+
+    monkeypatch.setattr("pp1wire.cli.importlib.import_module", missing)
+    one_line(pp1wire("bench"), 1, "pip install msgspec (the extra 'bench' lists it)")
 
 
 def test_output_into_a_closed_pipe_ends_quietly(capture):

@@ -10,7 +10,7 @@ from pp1wire.capture.events import Connection, FindingCode, StreamFinding
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.summary import Latencies, Summary
-from pp1wire.wire import Hello, HelloRole, RemoteProtocolError
+from pp1wire.wire import Hello, HelloRole, RejectCode, RemoteProtocolError
 
 __all__ = ["Teller"]
 
@@ -23,6 +23,7 @@ class Teller:
     Attributes:
         hellos: those that passed, by role.
         doubtful: which bytes were delivered is not known, so nothing is certain.
+        advice: what to do about a stream that does not begin as PP1; "" for nothing.
     """
 
     def __init__(self, connection: Connection, file: str, report: Callable[[Finding], None], summary: Summary) -> None:
@@ -34,6 +35,7 @@ class Teller:
         self._latencies = Latencies(summary)
         self.hellos: dict[HelloRole, Hello] = {}
         self.doubtful = False
+        self.advice = ""
 
     def take(self, side: Side, outcomes: Sequence[Outcome], time_ns: int | None) -> None:
         """Tell and count what has been judged; `time_ns` is when its last byte came."""
@@ -71,6 +73,7 @@ class Teller:
                 endpoints=self._endpoints,
                 direction=str(side.role),
                 uncertain=side.uncertain or self.doubtful,
+                advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
             )
         )
         if error.scope == "connection" and side.mode is Mode.TOGETHER:

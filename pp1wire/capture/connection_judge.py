@@ -11,6 +11,7 @@ from pp1wire.capture.events import Chunk, Connection, Ended, EndReason, FindingC
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
+from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
 from pp1wire.protocol import ConnectionState, Conversation, Direction
 from pp1wire.wire import HelloRole
@@ -23,6 +24,7 @@ Event: TypeAlias = Chunk | StreamFinding | Ended
 
 _HEAD: Final = HEADER_BYTES + 1  # a HELLO's header and its role
 _MAX_WAITING: Final = 1 << 20
+_EVENT_BYTES = 600  # what Python holds for an event, however few bytes it brings
 _MAX_EARLY: Final = 16
 _MISSING: Final = (FindingCode.GAP, FindingCode.CUT, FindingCode.MID_STREAM)
 
@@ -68,7 +70,7 @@ class ConnectionJudge:
         side = self._sides[event.direction]
         if self._must_wait(side):
             self._waiting.append(event)
-            self._waiting_bytes += len(event.data) if isinstance(event, Chunk) else 0
+            self._waiting_bytes += _EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
             if self._waiting_bytes > _MAX_WAITING:
                 self._part()
                 self._end_waiting()
@@ -89,6 +91,8 @@ class ConnectionJudge:
             self._summary.skipped_connections += 1
             if any(side.bytes for side in sides):
                 message = "skipped: it does not speak PP1; name its port to judge it nevertheless"
+                if any(is_tls(side.head) for side in sides):
+                    message = f"skipped: this is TLS; {TLS_ADVICE}"
                 self._tell.find(None, Severity.NOTE, CaptureCode.NOT_PP1, message)
             return
         self._summary.unjudged_frames += self._judge.unjudged
@@ -153,6 +157,8 @@ class ConnectionJudge:
             self._search(side, chunk._replace(offset=offset, data=data))
         elif foreign:
             if self._named:
+                if is_tls(side.head):
+                    self._tell.advice = f"this is TLS; {TLS_ADVICE}"
                 self._begin()
                 self._feed(side, side.end - len(rest), rest, chunk.packet, chunk.time_ns)
         elif len(side.head) >= (_HEAD if side.late else len(MAGIC)):

@@ -22,6 +22,8 @@ _ENTRY: Final = 4
 _COLUMNS_AT: Final = HEADER_BYTES + BODY_STRUCTS[MessageType.REPLY].size
 _SPECS: Final = (HEADER_FIELDS, *BODY_FIELDS.values())
 _TEXTS: Final = {spec.name for specs in _SPECS for spec in specs if spec.kind == "text"}
+_CONSTANT: Final = {"wire_version", "message_type"}  # verified, and the headline says which message
+_CHECKED: Final = {"agreement_id", "body_checksum", "header_checksum"}  # long numbers
 _HIDDEN: Final = {spec.name for specs in _SPECS for spec in specs if spec.kind in ("zeros", "magic")}
 
 
@@ -40,7 +42,7 @@ class Dissector:
         """{"message", "header", "body"} of a frame, ready for `json.dumps`.
 
         A body that its fields do not fit has an entry "undecodable", which says why. Columns are lists, or without
-        `rows` {"count", "first"}.
+        `rows` {"count", "first"}; padding that is as it must be is no part of them.
         """
         import construct
 
@@ -56,6 +58,8 @@ class Dissector:
         header = {key: _plain(key, value) for key, value in parsed.header.items() if not key.startswith("_")}
         fields = {k: v for k, v in parsed.items() if k != "header" and not k.startswith("_")}
         left = len(frame.data) - stream.tell()
+        if frame.header.message_type is MessageType.COMMIT:
+            fields["tokens"] = _unpadded(fields["tokens"], fields["token_count"])
         if frame.header.message_type is MessageType.REPLY:
             columns, left = _columns(frame)
             fields |= columns
@@ -71,8 +75,10 @@ class Dissector:
 
 
 def body_lines(fields: Mapping[str, Any]) -> Iterator[str]:
-    """The fields as text: the header on one line, then one line a body field."""
-    yield "    header  " + ", ".join(f"{k} {v}" for k, v in fields["header"].items() if _is_worth(k, v))
+    """The fields as text: what tells headers apart on two lines, then one line a body field."""
+    header = {k: v for k, v in fields["header"].items() if k not in _CONSTANT and _is_worth(k, v)}
+    for names in (header.keys() - _CHECKED, _CHECKED & header.keys()):
+        yield f"    {'header':<24}" + ", ".join(f"{k} {v}" for k, v in header.items() if k in names)
     for key, value in fields["body"].items():
         if _is_worth(key, value):
             yield printable(f"    {key:<24}{_text(value)}")
@@ -87,6 +93,11 @@ def _columns(frame: Frame) -> tuple[dict[str, npt.NDArray[Any]], int]:
     ids = np.frombuffer(data, "<i4", entries if sparse else 0)
     q = np.frombuffer(data, "<f4", entries, offset=len(ids) * _ENTRY)
     return {"ids": ids, "q": q}, len(data) - entries * width
+
+
+def _unpadded(tokens: list[int], count: int) -> list[int]:
+    """The ids in use; all there are where something stands behind them."""
+    return tokens if any(tokens[count:]) else tokens[:count]
 
 
 def _is_column(value: Any) -> bool:

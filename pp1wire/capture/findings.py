@@ -118,13 +118,17 @@ def reject_finding(
     endpoints: str | None,
     direction: str | None,
     uncertain: bool,
+    advice: str = "",
 ) -> Finding:
-    """A reject as a finding. Late answers are dropped and offers may be refused, both within the rules: notes."""
+    """A reject as a finding, with `advice` behind its message.
+
+    Late answers are dropped and offers may be refused, both within the rules: notes.
+    """
     within = error.scope == "stale" or error.code is RejectCode.HELLO_REFUSED
     return Finding(
         Severity.NOTE if within else Severity.INVALID,
         error.code.name.lower(),
-        f"{error.path}: expected {error.expected}, got {error.actual}",
+        f"{error.path}: expected {error.expected}, got {error.actual}" + (f"; {advice}" if advice else ""),
         file,
         packet=packet,
         time_ns=time_ns,

@@ -31,6 +31,7 @@ __all__ = [
 LINKTYPE_RAW = 101
 """Packets begin with an IPv4 or IPv6 header (the IANA/tcpdump link-type registry)."""
 
+_MAX_INTERFACES = 4096  # of a section; each stays in memory
 MAX_BLOCK = 16 * 1024 * 1024
 """Longest block that the reader accepts, in bytes; what it holds of a file at once."""
 
@@ -172,6 +173,8 @@ class PcapngReader:
             if is_section:
                 self._begin_section(at, block)
             elif kind == _IDB:
+                if len(self._interfaces) >= _MAX_INTERFACES:
+                    raise CaptureError(at, f"interfaces: expected at most {_MAX_INTERFACES} in a section")
                 self._interfaces.append(self._interface(at, block))
             elif kind in (_EPB, _OBSOLETE_PB):
                 number += 1

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.recorder import Party, RecordedConnection, Recorder
+from pp1wire.capture.sources import TLS_ADVICE, TLS_TELLING_BYTES, is_tls
 from pp1wire.errors import PP1Error
 
 __all__ = ["ProxyAddress", "ProxyError", "RecordingProxy", "address_text", "record"]
@@ -50,6 +51,8 @@ class RecordingProxy:
         listen: where to accept; port 0 takes a free one.
         to: where each connection goes on.
         on_fault: called once, with the error that ended recording.
+        on_notice: called with one line the first time that `to` cannot be reached, and the first time that a connection
+            begins with a TLS handshake, of which only ciphertext is recorded.
 
     Call `bind`, then `serve` with a recorder, then `close`. Bytes are recorded before they are passed on, so that in the
     capture an answer never precedes its question. Times are the system's clock.
@@ -61,10 +64,12 @@ class RecordingProxy:
         to: ProxyAddress,
         *,
         on_fault: Callable[[CaptureError], None] | None = None,
+        on_notice: Callable[[str], None] | None = None,
     ) -> None:
         self._listen = listen
         self._to = to
         self._on_fault = on_fault
+        self._on_notice = on_notice
         self._server: asyncio.Server | None = None
         self._recorder: Recorder | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,6 +79,8 @@ class RecordingProxy:
         """Accepted so far."""
         self.unreachable = 0
         """Of those, how many could not be connected to `to`."""
+        self.encrypted = 0
+        """Of those, how many began with a TLS handshake."""
 
     @property
     def address(self) -> ProxyAddress:
@@ -95,8 +102,7 @@ class RecordingProxy:
                 host, port = self._listen
                 self._server = await asyncio.start_server(self._accept, host, port, limit=_READ, start_serving=False)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise ProxyError(f"cannot listen on {address_text(self._listen)}: {reason}") from error
+            raise ProxyError(f"cannot listen on {address_text(self._listen)}: {_reason(error)}") from error
 
     async def serve(self, recorder: Recorder) -> None:
         """Accept connections from now on, and record them."""
@@ -128,8 +134,12 @@ class RecordingProxy:
         recorded = _Recorded(self, writer)
         try:
             upstream = await self._connect()
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError) as error:
             self.unreachable += 1
+            if self.unreachable == 1:
+                self._notice(
+                    f"cannot connect to {address_text(self._to)}: {_reason(error)}; more of this is only counted"
+                )
             recorded.tell(lambda c, now: c.abort(now, "server"))
             writer.transport.abort()
             return
@@ -143,6 +153,17 @@ class RecordingProxy:
             if isinstance(self._to, str):
                 return await asyncio.open_unix_connection(self._to, limit=_READ)
             return await asyncio.open_connection(*self._to, limit=_READ)
+
+    def client_began(self, first: bytes) -> None:
+        """A client's first bytes are these."""
+        if is_tls(first):
+            self.encrypted += 1
+            if self.encrypted == 1:
+                self._notice(f"this is TLS, of which only ciphertext is recorded; {TLS_ADVICE}")
+
+    def _notice(self, line: str) -> None:
+        if self._on_notice is not None:
+            self._on_notice(line)
 
     def open_recorded(self, writer: asyncio.StreamWriter) -> RecordedConnection | None:
         """Begin to record a connection, unless recording has ended."""
@@ -170,6 +191,7 @@ class _Recorded:
     def __init__(self, proxy: RecordingProxy, writer: asyncio.StreamWriter) -> None:
         self._proxy = proxy
         self._connection = proxy.open_recorded(writer)
+        self._first: bytes | None = b""  # the client's, until they tell what it speaks
 
     def tell(self, what: Callable[[RecordedConnection, int], None]) -> None:
         if self._connection is None or self._proxy.fault is not None:
@@ -181,6 +203,11 @@ class _Recorded:
             self._proxy.end_recording(error)
 
     def sent(self, party: Party, data: bytes) -> None:
+        if party == "client" and self._first is not None:
+            first = self._first + data[:TLS_TELLING_BYTES]
+            self._first = None if len(first) >= TLS_TELLING_BYTES else first
+            if self._first is None:
+                self._proxy.client_began(first)
         self.tell(lambda c, now: (c.client_sent if party == "client" else c.server_sent)(data, now))
 
     def ended(self, party: Party) -> None:
@@ -228,11 +255,17 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reco
     """One direction: record, pass on, wait while the receiver is slow; at its end, pass that on."""
     while data := await _unless_broken(reader.read(_READ), party):
         recorded.sent(party, data)
-        writer.write(data)
+        writer.write(data)  # not `writelines`: from Python 3.12.0 to 3.13.1 it never pauses (CVE-2024-12254)
         await _unless_broken(writer.drain(), "server" if party == "client" else "client")
     recorded.ended(party)
     with contextlib.suppress(OSError):
         writer.write_eof()
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError) and not error.errno:
+        return f"no answer within {_CONNECT_SECONDS:g} s"
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 
 async def _unless_broken(what: Awaitable[_T], party: Party) -> _T:
@@ -263,6 +296,7 @@ def record(
     *,
     on_ready: Callable[[ProxyAddress], None] | None = None,
     on_fault: Callable[[CaptureError], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> RecordingProxy:
     """Run a proxy until SIGINT or SIGTERM; the capture is whole whenever this returns or raises.
 
@@ -271,6 +305,7 @@ def record(
         path: the capture, made once the address is taken; what was there is replaced.
         on_ready: called with the address once connections are accepted.
         on_fault: called once if recording ends early; traffic goes on.
+        on_notice: see `RecordingProxy`.
 
     Returns:
         The proxy that ran: a `fault` means that the capture lacks what came after it.
@@ -279,7 +314,7 @@ def record(
         ProxyError: the address is busy or cannot be taken; no file was touched.
         CaptureError: the file cannot be made.
     """
-    return asyncio.run(_run(RecordingProxy(listen, to, on_fault=on_fault), path, on_ready))
+    return asyncio.run(_run(RecordingProxy(listen, to, on_fault=on_fault, on_notice=on_notice), path, on_ready))
 
 
 async def _run(

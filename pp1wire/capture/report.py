@@ -47,11 +47,13 @@ def report_lines(result: Result) -> Iterator[str]:
     for finding in result.findings:
         yield finding_line(finding)
     if result.left_out:
-        yield f"… and {result.left_out} more findings, which are only counted"
-    if result.findings:
-        yield ""
-    yield from _summary_lines(result.summary)
-    counts = ", ".join(f"{result.counts[str(s)]} {s}" for s in Severity if result.counts[str(s)])
+        yield f"… and {_count(result.left_out, 'more finding')}, only counted"
+    summary = result.summary
+    if summary.packets or summary.connections:
+        if result.findings:
+            yield ""
+        yield from _summary_lines(summary)
+    counts = ", ".join(f"{result.counts[str(s)]:,} {s}" for s in Severity if result.counts[str(s)])
     yield f"{result.status.name.lower()}: {counts or 'no findings'}"
 
 
@@ -59,15 +61,17 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     yield _row(
         "read",
         f"{_count(summary.files, 'file')}, {_count(summary.packets, 'packet')}, "
-        f"{_count(summary.connections, 'PP1 connection')}, {summary.skipped_connections} skipped",
+        f"{_count(summary.connections, 'PP1 connection')}, {summary.skipped_connections:,} skipped",
     )
     if summary.skipped_packets:
         yield _row("packets not read", _counts(summary.skipped_packets))
-    yield _row("bytes", ", ".join(f"{name} {count}" for name, count in summary.bytes.items()))
-    yield _row("frames", ", ".join(f"{count} {name.upper()}" for name, count in summary.frames.items()))
+    yield _row("bytes", ", ".join(f"{name} {count:,}" for name, count in summary.bytes.items()))
+    yield _row("frames", ", ".join(f"{count:,} {name.upper()}" for name, count in summary.frames.items()))
     if summary.unjudged_frames or summary.unjudged_bytes:
-        yield _row("not judged", f"{_count(summary.unjudged_frames, 'frame')}, {summary.unjudged_bytes} other bytes")
-    yield _row("rounds", f"{summary.rounds} asked for, {summary.proposals} proposals, {summary.unanswered} unanswered")
+        unjudged = _count(summary.unjudged_frames, "frame"), _count(summary.unjudged_bytes, "other byte")
+        yield _row("not judged", ", ".join(unjudged))
+    proposals = _count(summary.proposals, "proposal")
+    yield _row("rounds", f"{summary.rounds:,} asked for, {proposals}, {summary.unanswered:,} unanswered")
     for name, counts in (
         ("discarded", summary.discards),
         ("stale, dropped", summary.stale),
@@ -77,10 +81,11 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
             yield _row(name, _counts(counts))
     yield _row(
         "committed",
-        f"{summary.tokens} tokens by {summary.commits} proposals and {summary.target_only} of the target alone",
+        f"{_count(summary.tokens, 'token')} by {_count(summary.commits, 'proposal')} "
+        f"and {summary.target_only:,} of the target alone",
     )
     if summary.commits:
-        shares = (f"{count} ({100 * count / summary.commits:.1f} %)" for count in summary.committed)
+        shares = (f"{count:,} ({100 * count / summary.commits:.1f} %)" for count in summary.committed)
         yield _row("by position", ", ".join(shares))
     for key, name in _SPANS.items():
         if summary.latencies[key].count:
@@ -92,15 +97,15 @@ def _row(name: str, text: str) -> str:
 
 
 def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
 def _span(span: Span) -> str:
     least, mean, most = (
         (0 if n is None else n) / 1e6 for n in (span.least_ns, span.total_ns // span.count, span.most_ns)
     )
-    return f"least {least:.3f} ms, mean {mean:.3f} ms, most {most:.3f} ms ({span.count})"
+    return f"least {least:.3f} ms, mean {mean:.3f} ms, most {most:.3f} ms ({span.count:,})"

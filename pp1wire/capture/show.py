@@ -1,6 +1,7 @@
 """Dissects captures: every frame by field name, and what no frame accounts for.
 
-Nothing is judged here but headers: `pp1wire.wire` verifies each before Construct reads a byte of the frame.
+Nothing is judged here but checksums: `pp1wire.wire` verifies each header before Construct reads a byte of the frame, and a
+frame whose body is not what its sender hashed is marked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.scanner import FrameScanner, Scanned, Undecoded
 from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff
 from pp1wire.capture.text import printable, time_text
+from pp1wire.wire import Frame, RemoteProtocolError
 from pp1wire.wire._schema_v2 import MAGIC
+from pp1wire.wire.messages import check_body_checksum
 
 __all__ = ["Shown", "show", "show_file"]
 
@@ -39,6 +42,7 @@ class Shown:
         connection: number in the file, from 1; None for what concerns none.
         endpoints: "sender → receiver"; None for raw streams.
         offset, length: in bytes of the direction.
+        body_checksum_ok: of a frame: whether its body is what its sender hashed.
         fields: of a frame: "message", "header" and "body", with enumerations by name.
         message: of everything else, one line.
     """
@@ -50,6 +54,7 @@ class Shown:
     endpoints: str | None = None
     offset: int | None = None
     length: int | None = None
+    body_checksum_ok: bool | None = None
     fields: Mapping[str, Any] | None = None
     message: str | None = None
 
@@ -65,6 +70,7 @@ class Shown:
         where += [] if self.offset is None else [f"byte {self.offset}"]
         where += [] if self.length is None else [f"{self.length} bytes"]
         what = self.kind if self.fields is None else self.fields["message"].upper()
+        what += "  ✗ BODY CHECKSUM" if self.body_checksum_ok is False else ""
         behind = "" if self.message is None else f": {self.message}"
         yield printable(f"{what}  {', '.join(where)}{behind}" if where else f"{what}{behind}")
         if self.fields is not None:
@@ -182,9 +188,18 @@ class _Way:
             if isinstance(item, Undecoded):
                 yield Shown("undecoded", *place, item.length, message=_undecoded(item))
             else:
-                yield Shown("frame", *place, len(item.data), fields=self._dissector.fields(item))
+                right, fields = _is_intact(item), self._dissector.fields(item)
+                yield Shown("frame", *place, len(item.data), right, fields)
         # Undecoded bytes are shown when a header is found behind them, with the packet where they begin if it is still known.
         self._marks.forget(self._end - self._scanner.untold)
+
+
+def _is_intact(frame: Frame) -> bool:
+    try:
+        check_body_checksum(frame)
+    except RemoteProtocolError:
+        return False
+    return True
 
 
 def _undecoded(item: Undecoded) -> str:

@@ -9,12 +9,19 @@ from typing import Final
 from pp1wire.capture.pcapng import SECTION_HEADER, CaptureError, Readable
 from pp1wire.wire._schema_v2 import MAGIC
 
-__all__ = ["SNIFFED_BYTES", "CountingFile", "Kind", "Progress", "sniff"]
+__all__ = ["SNIFFED_BYTES", "TLS_ADVICE", "TLS_TELLING_BYTES", "CountingFile", "Kind", "Progress", "is_tls", "sniff"]
 
 SNIFFED_BYTES: Final = 4
 
 Progress = Callable[[str, int], None]
 """Called now and then with a file's name and how many of its bytes have been read."""
+
+TLS_ADVICE: Final = "record inside it with tap= of a pp1wire.net endpoint (docs/deployment.md)"
+"""What to do about TLS: whoever looks from outside sees ciphertext."""
+
+_TLS_HANDSHAKE: Final = b"\x16\x03"  # RFC 8446, section 5.1: content type handshake, legacy version 3.x
+TLS_TELLING_BYTES: Final = len(_TLS_HANDSHAKE)
+"""How many of a stream's first bytes tell that it is TLS."""
 
 _TELL_EVERY = 4 << 20
 _OTHERS: Final = {
@@ -34,6 +41,11 @@ class Kind(StrEnum):
     """The bytes of one direction of one connection."""
 
 
+def is_tls(head: bytes | bytearray | memoryview) -> bool:
+    """Whether a stream that begins with these bytes is TLS: a handshake record (`TLS_TELLING_BYTES` are enough)."""
+    return bytes(head[: len(_TLS_HANDSHAKE)]) == _TLS_HANDSHAKE
+
+
 def sniff(head: bytes) -> Kind:
     """The kind of a file that begins with these bytes (at least `SNIFFED_BYTES`, or all there are).
 
@@ -50,6 +62,8 @@ def sniff(head: bytes) -> Kind:
     for magic, name in _COMPRESSED.items():
         if head.startswith(magic):
             raise CaptureError(0, f"expected pcapng or a PP1 stream, got {name}; unpack it first")
+    if is_tls(head):
+        raise CaptureError(0, f"expected pcapng or a PP1 stream, got TLS; {TLS_ADVICE}")
     raise CaptureError(
         0, f"expected pcapng ({SECTION_HEADER.hex()}) or a PP1 stream ({MAGIC.hex()}), got {head[:4].hex()}"
     )

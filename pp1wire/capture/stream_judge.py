@@ -21,7 +21,7 @@ _NOT_JUDGED: Final = {
     Direction.VERIFIER: "the proposals that COMMITs refer to",
     Direction.WORKER: "freshness, positions, tickets and COMPLETIONs",
 }
-_CAPACITIES: Final = ", and capacities that the other side made smaller"
+_CAPACITIES: Final = ", and capacities that the other side made smaller (the other direction as --peer settles those)"
 
 
 def first_hello(file: Readable, name: str) -> Hello:
@@ -66,6 +66,7 @@ class _StreamJudge:
         self._summary = summary
         self._peer = peer
         self._judge = OneWay()
+        self._settled = False
         self._size = 0
         self._unjudged_told = False
 
@@ -89,7 +90,10 @@ class _StreamJudge:
         if direction is not None:
             self._summary.bytes[str(direction)] += self._size
             message = f"one direction alone: not judged are {_NOT_JUDGED[direction]}"
-            message += _CAPACITIES if self._peer is None else ""
+            if self._settled:
+                message += "; the peer's HELLO settled the agreement, so its id and capacities were judged"
+            elif self._peer is None:
+                message += _CAPACITIES
             self._find(Severity.NOTE, CaptureCode.ONE_WAY, message, None)
 
     def _settle(self, own: Hello) -> None:
@@ -109,6 +113,7 @@ class _StreamJudge:
             hello=own,
             next_sequence=1,
         )
+        self._settled = True
 
     def _take(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:

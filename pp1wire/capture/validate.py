@@ -174,7 +174,7 @@ class Validator:
                 return self.add(file, name)
         except OSError as error:
             self._open(name)
-            self._unreadable(CaptureError(0, f"cannot open: {error.strerror}"))
+            self._unreadable(f"cannot open: {error.strerror}", None)
             return self._file
 
     def add(self, file: Readable, name: str) -> FileResult:
@@ -190,7 +190,7 @@ class Validator:
             else:
                 self._packets(PcapngReader(counting, start=head), name)
         except CaptureError as error:
-            self._unreadable(error)
+            self._unreadable(error.reason, error.offset)
         self._file.size = counting.count
         return self._file
 
@@ -219,10 +219,8 @@ class Validator:
             message = "nothing in the file is PP1"
             self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
 
-    def _unreadable(self, error: CaptureError) -> None:
-        self._report(
-            Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, error.reason, self._file.name, offset=error.offset)
-        )
+    def _unreadable(self, reason: str, offset: int | None) -> None:
+        self._report(Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, self._file.name, offset=offset))
 
     def _report(self, finding: Finding) -> None:
         severity = str(finding.severity)

@@ -150,7 +150,7 @@ class _Lane:
                 max_tokens=left * (self.settings.depth + 1),
                 stop_ids=self.talk.stop_ids,
                 depth=self.settings.depth,
-                temperature=self.settings.temperature,
+                draft_temperature=self.settings.temperature,
                 support=self.settings.support
                 if self.client.terms.representations == (Representation.SPARSE,)
                 else None,

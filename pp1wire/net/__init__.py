@@ -1,7 +1,8 @@
 """Both ends of PP1 v2 over TCP and Unix sockets, with asyncio: a worker's server and a verifier's client.
 
 A worker serves a `DraftModel` with `WorkerServer`; a verifier calls `connect` and decodes with its `TargetModel` by `decode`, or
-drives `Request` itself. Everything is logged under the name `pp1wire.net`, one line each.
+drives `Request` itself. Everything is logged under the name `pp1wire.net`, one line each; at level DEBUG with the tracebacks of
+draft models that fail. How to serve, step by step: `docs/deployment.md` of the source.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from pp1wire.net.address import Address, TcpAddress, UnixAddress, parse_address
 from pp1wire.net.client import VerifierClient, connect
 from pp1wire.net.decoding import Round, decode
+from pp1wire.net.digests import id_map_sha256
 from pp1wire.net.errors import CapacityError, ConnectError, NetError, TargetModelError
 from pp1wire.net.models import DraftModel, DraftState, LogitTarget, ProbabilityTarget, TargetModel, TargetState, Tokens
 from pp1wire.net.request import Request
@@ -44,6 +46,7 @@ __all__ = [
     "client_tls",
     "connect",
     "decode",
+    "id_map_sha256",
     "parse_address",
     "server_tls",
 ]

@@ -184,7 +184,8 @@ class VerifierClient:
     async def _connect(self) -> None:
         connection = VerifierConnection(
             self.address, self.terms.hello(HelloRole.OFFER), hello_timeout=self._hello_timeout,
-            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages, on_lost=self._on_lost,
+            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages,
+            accepted_before=self.events["connected"] > 0, on_lost=self._on_lost,
         )  # fmt: skip
         try:
             await connection.connect(self._connect_timeout, self._tls, self._server_hostname)

@@ -39,32 +39,37 @@ _NO_TOKENS = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One decided round."""
+    """One decided round.
+
+    Attributes:
+        tokens: newly committed ids, in order; never empty.
+        kind: where the last one came from: correction, bonus, target_only; none if a stop cut the accepted run.
+        accepted: drafted tokens that were committed.
+        raw_accepted: drafted tokens that verification accepted, also those behind a stop.
+        drafted: what was proposed; empty for a target-only round.
+        fallback: why there was no proposal, or why it was discarded; None if it was verified.
+        generation: of the request, from 1; rises with each discard, cancellation and lost connection.
+        round: within the generation, from 1.
+        position: of the first token, counted from 0 at the prompt's first.
+        finish: `stop` or `length` in the last round, else None.
+        propose_s: seconds from STEP to a proposal, or to the news that there is none: draft, encode, wire, decode, validate.
+        target_s: seconds in the target model.
+        verify_s: seconds in verification, or in drawing the target-only token.
+    """
 
     tokens: tuple[int, ...]
-    """Newly committed, in order; never empty."""
     kind: CommitKind
-    """Where the last one came from: correction, bonus, target_only; none if a stop cut the accepted run."""
     accepted: int
-    """Drafted tokens that were committed."""
     raw_accepted: int
-    """Drafted tokens that verification accepted, also those behind a stop."""
     drafted: tuple[int, ...]
-    """What was proposed; empty for a target-only round."""
     fallback: str | None
-    """Why there was no proposal, or why it was discarded; None if it was verified."""
     generation: int
     round: int
     position: int
-    """Of the first token."""
     finish: str | None
-    """`stop` or `length` in the last round, else None."""
     propose_s: float
-    """Seconds from STEP to a proposal or to the news that there is none: draft, encode, wire, decode, validate."""
     target_s: float
-    """Seconds in the target model."""
     verify_s: float
-    """Seconds in verification, or in drawing the target-only token."""
 
 
 def decode(
@@ -75,7 +80,7 @@ def decode(
     max_tokens: int,
     stop_ids: Collection[int] = (),
     depth: int | None = None,
-    temperature: float = 1.0,
+    draft_temperature: float = 1.0,
     support: int | None = None,
     root_seed: int | None = None,
     context_version: int = 0,
@@ -83,6 +88,9 @@ def decode(
     backend: str = "numpy",
 ) -> AsyncGenerator[Round, None]:
     """Decode one request, round by round. The output law is exactly the target's, whatever the draft does.
+
+    **The target's temperature is the target model's business**: divide its logits by it before they are returned. Nothing here
+    applies one to the target, and `draft_temperature` is the draft's alone.
 
     With one seed, model and prompt, and without faults, the tokens are the same whatever else goes on: other requests, other
     connections, other sockets. More `max_tokens` continue the same text.
@@ -93,7 +101,10 @@ def decode(
         prompt_ids: token ids [n].
         max_tokens: most tokens to commit, at least 1.
         stop_ids: tokens that end the request; the one met is committed.
-        depth, temperature, support: of the draft, as in `Request.propose`.
+        depth, support: of the draft, as in `Request.propose`.
+        draft_temperature: **not the sampling temperature**: it shapes what the draft proposes, changes how much of it is
+            accepted, and leaves the output law as it is. The temperature of the text belongs into the logits that `model`
+            returns. Drafts are usually accepted most when both are the same. Finite and above 0.
         root_seed, context_version: as in `VerifierClient.request`.
         executor: where model and verification run; the event loop's own unless given.
         backend: what verifies: numpy, torch or triton. The same seed gives the same tokens with each.
@@ -109,7 +120,7 @@ def decode(
     if max_tokens < 1:
         raise LocalProtocolError(f"max_tokens: expected at least 1, got {max_tokens}")
     target = _Target(client, executor, HostSampler(backend))
-    draft = {"depth": depth, "temperature": temperature, "support": support}
+    draft = {"depth": depth, "temperature": draft_temperature, "support": support}
     opening = {"root_seed": root_seed, "context_version": context_version}
     return _rounds(client, model, prompt_ids, max_tokens, frozenset(stop_ids), draft, opening, target)
 

@@ -49,23 +49,26 @@ class Drafter:
             gone: asked before each position; True gives the round up.
 
         Raises:
-            DraftFailed: the model raised, or what it returned is not a law.
+            DraftFailed: the model raised, or what it returned is not a law; the cause has the traceback.
             Superseded: `gone` said so.
         """
         prefix.flags.writeable = False
+        cause: BaseException
         try:
             return self._draft(step, prefix, gone)
         except Superseded:
             raise
         except (CapacityError, MemoryError) as error:
-            failed = DraftFailed(CompletionStatus.CAPACITY, f"draft model: {summary(error)}")
+            cause, failed = error, DraftFailed(CompletionStatus.CAPACITY, f"draft model: {summary(error)}")
         except SamplingError as error:
-            failed = DraftFailed(CompletionStatus.MODEL_ERROR, f"draft model returned unusable {summary(error)}")
+            what = f"draft model returned unusable {summary(error)}"
+            cause, failed = error, DraftFailed(CompletionStatus.MODEL_ERROR, what)
         except Exception as error:  # noqa: BLE001 - a user's model may raise anything, and costs only its round
-            failed = DraftFailed(CompletionStatus.MODEL_ERROR, f"draft model raised {summary(error)}")
+            what = f"draft model raised {summary(error)}"
+            cause, failed = error, DraftFailed(CompletionStatus.MODEL_ERROR, what)
         # Whatever the exception left half-done in the model's state goes with it.
         self._state = None
-        raise failed
+        raise failed from cause
 
     def _draft(self, step: Step, prefix: Tokens, gone: Callable[[], bool]) -> ReplyBatch:
         def logits(_: int, drafted: tuple[int, ...]) -> Any:

@@ -18,7 +18,8 @@ class ConnectError(NetError):
 
     Attributes:
         retryable: whether trying again later can help (nobody listens, the worker is full or draining), or never will (the
-            two ends disagree on what they are bound to, or the peer speaks another protocol).
+            two ends disagree on what they are bound to, the worker does not accept this end's certificate, or the peer speaks
+            another protocol).
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:

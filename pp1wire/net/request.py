@@ -86,7 +86,7 @@ class Request:
 
         Args:
             depth: positions to draft; the agreed maximum unless given.
-            temperature: of the draft.
+            temperature: of the draft alone; the target's belongs into the target's logits.
             support: k of a sparse row; the agreed maximum unless given.
 
         Raises:

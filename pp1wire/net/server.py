@@ -50,7 +50,7 @@ class WorkerServer:
         backend: what draws the proposals: numpy, torch or triton. The same seed gives the same ones with each.
 
     Raises:
-        NetError: an address or a number that no server can have.
+        NetError: the address has no known form, the model has no method `open`, or a limit is below 1.
         SamplingError: an unknown backend, or one whose package or device is missing.
     """
 
@@ -73,6 +73,8 @@ class WorkerServer:
     ) -> None:
         if threads < 1 or max_connections < 1:
             raise NetError(f"threads and max_connections: expected at least 1, got {threads} and {max_connections}")
+        if not callable(getattr(model, "open", None)):
+            raise NetError(f"draft model: expected an object with a method open(capacity), got {type(model).__name__}")
         sampler = HostSampler(backend)
         self.address = parse_address(address)
         """Where it listens; with the real port once started."""
@@ -112,7 +114,8 @@ class WorkerServer:
         """Listen; the address, with the real port.
 
         Raises:
-            NetError: the address is in use, left over, or cannot be used.
+            NetError: the address is in use or cannot be used. A Unix socket left over from a process that is gone is
+                replaced.
         """
         if self._server is not None:
             raise NetError(f"the server at {self.address} was started before")

@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import stat
+import time
 from contextlib import closing, suppress
 from typing import Any
 
@@ -16,13 +17,14 @@ from pp1wire.net.errors import ConnectError, NetError
 __all__ = ["bound_address", "connect_error", "connected_socket", "listen", "unlink_if_ours"]
 
 _BACKLOG = 64
+_BETWEEN_PROBES = 0.05  # seconds; bind and listen are microseconds apart
 
 
 def listen(address: Address) -> socket.socket:
-    """A listening socket.
+    """A listening socket. A socket file that a process left over when it was killed is replaced.
 
     Raises:
-        NetError: the port or path is in use, left over, or cannot be used; the message says what to do.
+        NetError: the port or path is in use, or cannot be used; the message says what to do.
     """
     return _listen_unix(address) if isinstance(address, UnixAddress) else _listen_tcp(address)
 
@@ -88,15 +90,57 @@ def _listen_tcp(address: TcpAddress) -> socket.socket:
 def _listen_unix(address: UnixAddress) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.bind(address.path)
-        # Before listen(), so that nobody else can have connected.
-        os.chmod(address.path, 0o600)  # noqa: PTH101
-        sock.listen(_BACKLOG)
+        try:
+            _bind_unix(sock, address.path)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not _is_left_over(address.path):
+                raise
+            _take_over_unix(sock, address.path)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
         raise _listen_error(address, error) from None
     return sock
+
+
+def _bind_unix(sock: socket.socket, path: str) -> None:
+    sock.bind(path)
+    # Before listen(), so that nobody else can have connected.
+    os.chmod(path, 0o600)  # noqa: PTH101
+    sock.listen(_BACKLOG)
+
+
+def _take_over_unix(sock: socket.socket, path: str) -> None:
+    """Put `sock` in the place of a file that was left over."""
+    import fcntl  # it is there where Unix sockets are
+
+    # One process at a time, or two that start together would remove each other's sockets. The directory itself is locked, so
+    # that no lock file is left over in turn.
+    directory = os.open(os.path.dirname(path) or ".", os.O_RDONLY)  # noqa: PTH120
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Asked again: somebody may have taken it over meanwhile, or may have been between bind and listen.
+        time.sleep(_BETWEEN_PROBES)
+        if _is_left_over(path):
+            os.unlink(path)  # noqa: PTH108
+        _bind_unix(sock, path)
+    finally:
+        os.close(directory)
+
+
+def _is_left_over(path: str) -> bool:
+    """Whether `path` is a socket at which nobody accepts connections."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+            probe.settimeout(1.0)
+            probe.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _listen_error(address: Address, error: OSError) -> NetError:
@@ -116,6 +160,8 @@ def _listen_error(address: Address, error: OSError) -> NetError:
 def _unix_reason(address: UnixAddress, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return _occupied(address.path)
+    if error.errno == errno.EWOULDBLOCK:
+        return "another process is just about to listen in this directory; try again, or choose another path"
     if error.errno == errno.ENOENT:
         parent = os.path.dirname(address.path) or "."  # noqa: PTH120
         return f"the directory {parent} does not exist; make it first"
@@ -124,16 +170,9 @@ def _unix_reason(address: UnixAddress, error: OSError) -> str:
 
 
 def _occupied(path: str) -> str:
-    try:
-        if not stat.S_ISSOCK(os.stat(path).st_mode):  # noqa: PTH116
+    with suppress(OSError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
             return "a file that is no socket is there; choose another path"
-        with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
-            probe.settimeout(1.0)
-            probe.connect(path)
-    except ConnectionRefusedError:
-        return "a socket file is left over from a process that is gone; remove it"
-    except OSError:
-        pass
     return "another process listens there; stop it, or choose another path"
 
 

@@ -1,6 +1,6 @@
 """Where a recorder is attached: both byte streams of every connection, as they are handed to and taken from the system.
 
-`pp1wire.capture.Recorder` fits `Tap` as it is. Under TLS the bytes are those inside.
+`pp1wire.capture.recorder.Recorder` fits `Tap` as it is. Under TLS the bytes are those inside.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Terms:
 
     Args:
         vocab_size, padded_vocab_size: token ids, and entries of a dense row (the same unless given).
-        id_map_sha256: 32 bytes, of the map from token ids to tokens.
+        id_map_sha256: 32 bytes, of the map from token ids to tokens; `pp1wire.net.id_map_sha256` makes them.
         draft_checkpoint_sha256, draft_revision, draft_origin: which draft model.
         target_sha256: 32 bytes, of the target model.
         representations: what this end can take or make.

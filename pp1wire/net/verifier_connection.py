@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.net.address import Address, TcpAddress
+from pp1wire.net.differences import PeerHello, differences
 from pp1wire.net.errors import ConnectError, summary
 from pp1wire.net.link import Link
 from pp1wire.net.sockets import connect_error, connected_socket
@@ -35,7 +36,7 @@ Outcome: TypeAlias = Proposal | TargetOnly | None
 """What comes of a STEP; None if the connection was lost. A proposal is retained once, for the waiter to release."""
 
 _ADVICE = {
-    "vocabulary": "both ends need one vocabulary size",
+    "vocabulary": "both ends need one vocabulary size and one padded size",
     "id_map": "both ends need one tokenizer",
     "draft": "both ends must name one draft checkpoint, revision and origin",
     "target": "both ends must name one target",
@@ -55,6 +56,7 @@ class VerifierConnection:
         hello_timeout, step_timeout: seconds, on the event loop's clock.
         tap: hears both directions.
         stages: where decoding is timed.
+        accepted_before: whether the worker took this end's certificate on an earlier connection.
         on_lost: told once that every session here is gone, after their waiters were.
     """
 
@@ -67,15 +69,19 @@ class VerifierConnection:
         step_timeout: float,
         tap: Tap | None,
         stages: Stages,
+        accepted_before: bool,
         on_lost: Callable[[VerifierConnection], None],
     ) -> None:
         self.address = address
+        self._own = offer
+        self._answer = PeerHello(offer)
         self.core = Verifier(offer, hello_timeout=hello_timeout, step_timeout=step_timeout)
         self.link = Link(self, is_client=True, tap=tap)
         self._loop = asyncio.get_running_loop()
         self._hello_timeout = hello_timeout
         self._step_timeout = step_timeout
         self._stages = stages
+        self._accepted_before = accepted_before
         self._on_lost = on_lost
         # An error is a result here, too: nobody may be left to await it when it comes.
         self._agreed: asyncio.Future[Agreement | ConnectError] = self._loop.create_future()
@@ -83,6 +89,7 @@ class VerifierConnection:
         self._waiters: dict[int, asyncio.Future[Outcome]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._flush_handle: asyncio.Handle | None = None
+        self._told: set[str] = set()
         self._gone = False
         self._tls = False
 
@@ -208,6 +215,8 @@ class VerifierConnection:
         """Judge bytes, tell who waits, answer."""
         if self._gone:
             return
+        if self._agreement is None:
+            self._answer.feed(data)
         try:
             with self._stages.timed("decode"):
                 events = self.core.receive(data, self._loop.time())
@@ -234,7 +243,7 @@ class VerifierConnection:
         what = "closed the connection without an answer"
         if error is not None:
             what = f"connection lost: {getattr(error, 'reason', None) or summary(error)}"
-        self._lose(self._no_answer(what))
+        self._lose(self._no_answer(what, refused=isinstance(error, ssl.SSLError)))
 
     def link_congested(self, congested: bool) -> None:
         """Requests ask `ready_for_more` before they send, so nothing is to be done here."""
@@ -251,7 +260,7 @@ class VerifierConnection:
             if isinstance(event, ProposalReady):
                 self._settle(event.session, self._retained(event.proposal))
             elif isinstance(event, TargetOnly):
-                _log.info("%s: session %d: round discarded: %s", self.address, event.session, event.reason)
+                self._tell_discard(event)
                 self._settle(event.session, event)
             elif isinstance(event, Agreed):
                 self._agreement = event.agreement
@@ -260,6 +269,14 @@ class VerifierConnection:
                 self._over(event.reason)
                 return
         self.flush()
+
+    def _tell_discard(self, event: TargetOnly) -> None:
+        level, hint = logging.INFO, ""
+        if event.reason.startswith("completion_") and event.reason not in self._told:
+            # Without a word here a broken draft shows as slow decoding alone.
+            self._told.add(event.reason)
+            level, hint = logging.WARNING, "; the worker's log says why (more of these are told at level INFO)"
+        _log.log(level, "%s: session %d: round discarded: %s%s", self.address, event.session, event.reason, hint)
 
     def _over(self, reason: str) -> None:
         if self._agreement is not None:
@@ -307,17 +324,26 @@ class VerifierConnection:
         self._settle_hello(before_agreement or self._no_answer("connection closed"))
         self._on_lost(self)
 
-    def _no_answer(self, what: str) -> ConnectError:
-        hint = "does it accept this certificate?" if self._tls else "is it a PP1 v2 worker, without TLS?"
-        return ConnectError(f"{self.address}: {what}; {hint}", retryable=True)
+    def _no_answer(self, what: str, *, refused: bool = False) -> ConnectError:
+        if not self._tls:
+            return ConnectError(f"{self.address}: {what}; is it a PP1 v2 worker, without TLS?", retryable=True)
+        # In TLS 1.3 this end's handshake is over before the worker has judged its certificate, and a worker that refuses one
+        # may close without a word. So silence means that, unless the certificate was good enough before.
+        retryable = self._accepted_before and not refused
+        return ConnectError(
+            f"{self.address}: {what}; does it accept this certificate? Its log says", retryable=retryable
+        )
 
     def _explain(self, error: PP1Error) -> ConnectError:
         """Why the HELLOs led to no agreement, and what to do."""
         if isinstance(error, RemoteProtocolError) and error.code is RejectCode.HELLO_REFUSED:
             reason = error.actual.removeprefix("refused for ")
             advice = _ADVICE.get(reason, "both ends need the same version of this package")
+            answer = self._answer.read()
+            unequal = differences(answer.refusal, self._own, answer) if answer is not None else ""
             return ConnectError(
-                f"{self.address} refused the offer for {reason}: {advice}", retryable=reason in _PASSING
+                f"{self.address} refused the offer for {reason}: {advice}" + (f" ({unequal})" if unequal else ""),
+                retryable=reason in _PASSING,
             )
         foreign = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
         if isinstance(error, RemoteProtocolError) and error.code in foreign:

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from pp1wire.errors import PP1Error
+from pp1wire.net.differences import PeerHello, differences
 from pp1wire.net.drafting import Drafter, DraftFailed, Superseded
 from pp1wire.net.errors import summary
 from pp1wire.net.link import Link
@@ -30,7 +31,7 @@ from pp1wire.protocol import (
     WorkerEvent,
 )
 from pp1wire.sampling import HostSampler
-from pp1wire.wire import Agreement, CompletionStatus, HelloRole, Representation, Step
+from pp1wire.wire import Agreement, CompletionStatus, HelloRole, RefusalReason, Representation, Step
 
 __all__ = ["WorkerConnection", "WorkerOptions"]
 
@@ -74,11 +75,9 @@ class WorkerConnection:
     """
 
     def __init__(self, options: WorkerOptions, *, refuse: bool, on_end: Callable[[WorkerConnection], None]) -> None:
-        self.core = Worker(
-            options.terms.hello(HelloRole.ANSWER),
-            prefer=options.prefer,
-            fits=self._fits,
-        )
+        self._own = options.terms.hello(HelloRole.ANSWER)
+        self._offer = PeerHello(self._own)
+        self.core = Worker(self._own, prefer=options.prefer, fits=self._fits)
         self.link = Link(self, is_client=False, tap=options.tap, receive_bytes=_RECEIVE_BYTES)
         self._options = options
         self._refuse = refuse
@@ -117,6 +116,8 @@ class WorkerConnection:
 
     def link_received(self, data: memoryview) -> None:
         """Judge bytes, follow the events, answer."""
+        if self._agreement is None:
+            self._offer.feed(data)
         try:
             events = self.core.receive(data)
         except PP1Error as error:
@@ -192,10 +193,15 @@ class WorkerConnection:
             _log.info("%s: agreed on %s rows", self.link.peer, event.agreement.representation.name.lower())
         elif isinstance(event, Refused):
             self._stop_timer()
-            why = "the server is full" if self._refuse else event.reason.name.lower()
-            _log.warning("%s: offer refused: %s", self.link.peer, why)
+            _log.warning("%s: offer refused: %s", self.link.peer, self._why(event.reason))
         elif isinstance(event, Ended):
             self._forget()
+
+    def _why(self, reason: RefusalReason) -> str:
+        if self._refuse and reason is RefusalReason.CAPACITY:
+            return "the server is full"
+        unequal = differences(reason, self._own, self._offer.read())
+        return reason.name.lower() + (f": {unequal}" if unequal else "")
 
     # Rounds.
 
@@ -248,8 +254,12 @@ class WorkerConnection:
             self._give_up(step, CompletionStatus.INTERNAL, error)
 
     def _give_up(self, step: Step, status: CompletionStatus, error: Exception) -> None:
+        where = (self.link.peer, step.session, step.generation, step.round)
         name = status.name.lower()
-        _log.warning("%s: session %d round %d: %s: %s", self.link.peer, step.session, step.round, name, summary(error))
+        _log.warning("%s: session %d generation %d round %d: %s: %s", *where, name, summary(error))
+        # Where in the model it happened is for whoever looks for it: a bad draft would fill the log with tracebacks.
+        cause = error.__cause__ or error
+        _log.debug("%s: session %d generation %d round %d: traceback", *where, exc_info=cause)
         self.core.fail(step, status)
 
     # Ends.

@@ -10,6 +10,8 @@ from pp1wire.wire.limits import wire_seconds
 
 __all__ = ["LayoutPlan", "Plan", "plan"]
 
+_LEAST_MILLISECONDS = 1e-4
+
 
 @dataclass(frozen=True, slots=True)
 class LayoutPlan:
@@ -51,9 +53,9 @@ class Plan:
     """Lower bound of that shard, each on a link of its own."""
 
     @property
-    def fits(self) -> bool:
-        """False if a buffer size was given and a layout does not fit it."""
-        return all(layout.fits is not False for layout in self.layouts)
+    def fits(self) -> bool | None:
+        """Whether every layout fits the buffers that were given; None if none were."""
+        return None if self.buffer_bytes is None else all(layout.fits for layout in self.layouts)
 
     def as_data(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -96,15 +98,15 @@ class Plan:
         ):
             lines.append(f"{text:<40}" + "".join(f"{getattr(p, name):>16,}" for p in self.layouts))
         for text, name in (
-            ("ms of link, a request, at least", "request_seconds"),
-            ("ms of link, a batch, at least", "batch_seconds"),
+            ("link, a request, at least", "request_seconds"),
+            ("link, a batch, at least", "batch_seconds"),
         ):
-            lines.append(f"{text:<40}" + "".join(f"{getattr(p, name) * 1e3:>16.3f}" for p in self.layouts))
+            lines.append(f"{text:<40}" + "".join(f"{_time(getattr(p, name)):>16}" for p in self.layouts))
         lines += [
             "",
             (
                 f"dense, one vocabulary shard a rank: {self.shard_request:,} B a request, {self.shard_batch:,} B a batch, "
-                f"at least {self.shard_request_seconds * 1e3:.3f} ms a request on a link of its own"
+                f"at least {_time(self.shard_request_seconds)} a request on a link of its own"
             ),
             "Payload bytes, but for the rounds. Times are serialisation alone: a lower bound, not a latency.",
         ]
@@ -114,6 +116,11 @@ class Plan:
                 verdict = "fits" if layout.fits else f"does not fit, short of {layout.pool - self.buffer_bytes:,} B"
                 lines.append(f"{name}: {verdict} in {self.buffer_bytes:,} B")
         return lines
+
+
+def _time(seconds: float) -> str:
+    # A sparse proposal takes a fraction of a microsecond, of which milliseconds would show zeros.
+    return f"{seconds * 1e3:,.3f} ms" if seconds >= _LEAST_MILLISECONDS else f"{seconds * 1e6:.3f} µs"
 
 
 def plan(limits: Limits, *, link_gigabits: float = 40.0, buffer_bytes: int | None = None) -> Plan:

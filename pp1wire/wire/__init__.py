@@ -23,12 +23,13 @@ from pp1wire.wire._schema_v2 import (
 from pp1wire.wire.agreement import Agreement, agreement_id
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import PrefixDigest, prefix_digest, rows_checksum
+from pp1wire.wire.encode_rows import encode_replies, seal_replies
 from pp1wire.wire.frames import Frame, FrameSplitter
 from pp1wire.wire.header import Header
 from pp1wire.wire.limits import Limits
 from pp1wire.wire.reader import FrameReader, decode, decode_frame, encode
 from pp1wire.wire.reject import RemoteProtocolError
-from pp1wire.wire.rows import decode_replies, encode_replies, read_rows
+from pp1wire.wire.rows import decode_replies, read_rows
 
 __all__ = [
     "Agreement",
@@ -67,4 +68,5 @@ __all__ = [
     "prefix_digest",
     "read_rows",
     "rows_checksum",
+    "seal_replies",
 ]

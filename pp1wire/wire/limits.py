@@ -32,7 +32,7 @@ class Limits:
     Args:
         vocab_size: ids of the vocabulary, 129,280 in the deployment that this is designed for.
         padded_vocab_size: entries of a dense row; None for no padding.
-        support: entries of a sparse row, k.
+        support: entries of a sparse row, k; no more than there are ids.
         depth: positions of a proposal, 1 to 5.
         slots: requests in flight, 1 to 4.
         ranks: tensor-parallel ranks of the verifier that receive a copy, or a vocabulary shard, of every proposal.
@@ -53,7 +53,7 @@ class Limits:
         for name, value, largest in (
             ("vocab_size", self.vocab_size, MAX_VOCAB),
             ("padded_vocab_size", padded, MAX_VOCAB),
-            ("support", self.support, MAX_VOCAB),
+            ("support", self.support, self.vocab_size),
             ("depth", self.depth, MAX_DEPTH),
             ("slots", self.slots, MAX_SLOTS),
             ("ranks", self.ranks, self.vocab_size),

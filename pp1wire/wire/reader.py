@@ -12,11 +12,12 @@ from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Rep
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.checksums import Buffer
+from pp1wire.wire.encode_rows import encode_replies
 from pp1wire.wire.frames import Frame, FrameSplitter, truncated
 from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
 from pp1wire.wire.reject import RemoteProtocolError, short
-from pp1wire.wire.rows import encode_replies, read_rows
+from pp1wire.wire.rows import read_rows
 
 __all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
 

@@ -1,36 +1,25 @@
-"""REPLY frames ↔ arrays: all rows at hand are encoded, or judged, together."""
+"""REPLY frames → arrays: all rows at hand are judged together."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import repeat
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from pp1wire.errors import LocalProtocolError, PP1Error
+from pp1wire.errors import PP1Error
 from pp1wire.wire._schema_v2 import (
-    BODY_STRUCTS,
-    HEADER_STRUCT,
-    MAGIC,
-    Q_TOTAL,
-    WIRE_VERSION,
     MessageType,
     RejectCode,
     Representation,
-    reply_frame_dtype,
 )
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.canonical import (
     BLOCK,
-    ROUND_ROWS,
     counts_from_q,
-    dense_counts_are_canonical,
     dense_row_counts,
     sparse_counts_are_canonical,
 )
@@ -38,95 +27,14 @@ from pp1wire.wire.checksums import Buffer, body_checksum
 from pp1wire.wire.faults import row_fault
 from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import Header, check_header, check_opening
-from pp1wire.wire.messages import check_integer
 from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.row_layout import Rows, Words, frame_parts, prefix_words, row_layout, words_are_fixed
 
-__all__ = ["decode_replies", "encode_replies", "read_rows"]
+__all__ = ["decode_replies", "read_rows", "row_counts"]
 
-_INVERSE_TOTAL = np.float32(1 / Q_TOTAL)
-_PREFIX_BYTES = HEADER_BYTES + BODY_STRUCTS[MessageType.REPLY].size
-_HEADER_SUM_AT = HEADER_BYTES - 8
 _SMALL_FRAME = 4096
 
-Rows = npt.NDArray[np.void]
 Counts = npt.NDArray[np.int32]
-_Part = tuple[slice, slice, slice]
-Words = npt.NDArray[np.uint64]
-
-
-class _Layout(NamedTuple):
-    """What every REPLY of an agreement has in common, so that all headers are filled and compared at once."""
-
-    dtype: np.dtype[np.void]
-    size: int
-    constant: npt.NDArray[np.uint64]
-    """The header and row header as 12 words, with zeros where rows differ."""
-    fixed: npt.NDArray[np.uint64]
-    """Ones in the bits of those words that are the same in every row."""
-
-
-@lru_cache(maxsize=64)
-def _numbers(n: int) -> npt.NDArray[np.uint64]:
-    return np.arange(n, dtype=np.uint64)
-
-
-@lru_cache(maxsize=64)
-def _layout(agreement: Agreement) -> _Layout:
-    dtype = reply_frame_dtype(agreement.id_entries, agreement.q_entries)
-    dense = agreement.representation is Representation.DENSE
-    length = agreement.reply_frame_bytes - HEADER_BYTES
-
-    def words(fixed: bool) -> npt.NDArray[np.uint64]:
-        # Bits that differ from row to row are zero in both; reserved bytes are zero, and fixed.
-        ones = 2**64 - 1 if fixed else 0
-        header = HEADER_STRUCT.pack(
-            b"\xff" * 4 if fixed else MAGIC, 0xFFFF if fixed else WIRE_VERSION, 0xFF if fixed else MessageType.REPLY,
-            b"\xff" if fixed else b"\0", 0, 0xFFFFFFFF if fixed else length, 0, b"\xff\xff" if fixed else b"\0\0",
-            ones or agreement.id, 0, 0, 0, 0, 0,
-        )  # fmt: skip
-        row = BODY_STRUCTS[MessageType.REPLY].pack(
-            0, 0, (0xFFFFFFFF if fixed else agreement.vocab_size) if dense else 0, 0xFF if fixed else agreement.representation,
-            b"\xff" * 3 if fixed else bytes(3), 0xFFFFFFFF if fixed else agreement.shard_first_id,
-            0xFFFFFFFF if fixed else agreement.vocab_size, b"\xff" * 8 if fixed else bytes(8),
-        )  # fmt: skip
-        return np.frombuffer(header + row, dtype="<u8")
-
-    return _Layout(dtype, agreement.reply_frame_bytes, words(False), words(True))
-
-
-def encode_replies(
-    batch: ReplyBatch,
-    agreement: Agreement,
-    sequence: int,
-    out: bytearray | memoryview | npt.NDArray[np.uint8] | None = None,
-) -> bytes | memoryview:
-    """All rows of `batch` as REPLY frames, numbered from `sequence` on.
-
-    Args:
-        batch: n rows; `counts` is what goes on the wire, as q = count / 2^24.
-        agreement: fixes the length of every frame.
-        sequence: number of the first frame.
-        out: writable buffer of at least n · reply_frame_bytes to encode into; None makes new bytes.
-
-    Returns:
-        The frames: bytes, or the used part of `out` as a memoryview.
-
-    Raises:
-        LocalProtocolError: a row is not legal or does not fit, or `out` is too small, read-only, or shares memory with the
-            batch. `out` is then unspecified.
-    """
-    n, layout = len(batch), _layout(agreement)
-    check_integer("header.sequence", sequence, 8)
-    if int(sequence) + n > 2**64:
-        raise LocalProtocolError(f"expected sequence numbers in 64 bits, got {sequence} to {int(sequence) + n - 1}")
-    target = memoryview(bytearray(n * layout.size)) if out is None else _writable(out, n * layout.size)
-    frames = np.frombuffer(target, dtype=layout.dtype)
-    batch.check_columns(agreement, None if out is None else frames)
-    _fill(frames, target, batch, agreement, sequence)
-    if not _is_legal(batch, agreement):
-        raise _illegal(target, batch, agreement)
-    _seal(target, frames, layout.size)
-    return bytes(target) if out is None else target
 
 
 def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = None) -> ReplyBatch:
@@ -143,14 +51,14 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
     source = buffer if isinstance(buffer, bytes) else bytes(buffer)
     # A numpy number of few bits would wrap where the sequence goes on.
     sequence = None if sequence is None else operator.index(sequence)
-    layout = _layout(agreement)
+    layout = row_layout(agreement)
     n, rest = divmod(len(source), layout.size)
     view = memoryview(source)
     frames = np.frombuffer(source, dtype=layout.dtype, count=n)
-    words = _words(source, n, layout.size)
+    words = prefix_words(source, n, layout.size)
     counts = None
     if _headers_are_good(frames, words, agreement, sequence) and _checksums_are_good(source, frames, layout.size):
-        counts = _counts(frames, agreement)
+        counts = row_counts(frames, agreement)
     if counts is None:
         raise _first_fault(view, n, agreement, sequence)
     if rest:
@@ -168,45 +76,28 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
     """
     if not frames:
         return decode_replies(b"", agreement), None
-    layout, first = _layout(agreement), frames[0]
+    layout, first = row_layout(agreement), frames[0]
     together = all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames))
     if together:
         view = first.source[first.start : first.start + len(frames) * layout.size]
     else:
         view = memoryview(b"".join(f.data for f in frames))
     rows = np.frombuffer(view, dtype=layout.dtype)
-    good = _words_are_fixed(_words(view, len(frames), layout.size), layout)
+    good = words_are_fixed(prefix_words(view, len(frames), layout.size), layout)
     if good and all(body_checksum(f.data) == f.header.body_checksum for f in frames):
-        counts = _counts(rows, agreement)
+        counts = row_counts(rows, agreement)
         if counts is not None:
             return _batch(rows, counts), None
     for index, frame in enumerate(frames):
         error = row_fault(frame, agreement)
         if error is not None:
-            return _batch(rows[:index], _required(_counts(rows[:index], agreement))), error
+            return _batch(rows[:index], _required(row_counts(rows[:index], agreement))), error
     raise _no_reason(first.offset)
-
-
-def _writable(out: bytearray | memoryview | npt.NDArray[np.uint8], needed: int) -> memoryview:
-    view = memoryview(out.data if isinstance(out, np.ndarray) else out)
-    if view.readonly or not view.c_contiguous or view.nbytes < needed:
-        state = "read-only" if view.readonly else f"{view.nbytes} bytes"
-        raise LocalProtocolError(f"out: expected a writable contiguous buffer of {needed} bytes, got {state}")
-    return view.cast("B")[:needed]
-
-
-def _words(source: Buffer, n: int, size: int) -> Words:
-    """Header and row header of n frames as little-endian words [n, 12], whatever the alignment of the source."""
-    return np.ndarray((n, _PREFIX_BYTES // 8), dtype="<u8", buffer=source, strides=(size, 8))
-
-
-def _words_are_fixed(words: Words, layout: _Layout) -> bool:
-    return not np.count_nonzero((words & layout.fixed) != layout.constant)
 
 
 def _headers_are_good(frames: Rows, words: Words, agreement: Agreement, sequence: int | None) -> bool:
     n = len(frames)
-    if n == 0 or not _words_are_fixed(words, _layout(agreement)):
+    if n == 0 or not words_are_fixed(words, row_layout(agreement)):
         return n == 0
     # A round has few rows, and lists of few numbers compare faster than arrays.
     numbers = frames["header_sequence"].tolist()
@@ -220,38 +111,20 @@ def _headers_are_good(frames: Rows, words: Words, agreement: Agreement, sequence
     )
 
 
-def _parts(n: int, size: int) -> Iterable[_Part]:
-    """Of each of n frames: what its header checksum covers, its identity, and its body."""
-    return _round_parts(n, size) if n <= ROUND_ROWS else map(_part, range(0, n * size, size), repeat(size))
-
-
-def _part(start: int, size: int) -> _Part:
-    return (
-        slice(start, start + _HEADER_SUM_AT),
-        slice(start + 16, start + 48),
-        slice(start + HEADER_BYTES, start + size),
-    )
-
-
-@lru_cache(maxsize=64)
-def _round_parts(n: int, size: int) -> tuple[_Part, ...]:
-    return tuple(_part(start, size) for start in range(0, n * size, size))
-
-
 def _checksums_are_good(source: bytes, frames: Rows, size: int) -> bool:
     digest = xxhash.xxh3_64_intdigest
     header_sums = frames["header_header_checksum"].tolist()
     body_sums = frames["header_body_checksum"].tolist()
     # Slices of bytes are copies, cheaper than views while they are small.
     data: bytes | memoryview = source if size <= _SMALL_FRAME else memoryview(source)
-    parts = _parts(len(frames), size)
+    parts = frame_parts(len(frames), size)
     for (header, identity, body), header_sum, body_sum in zip(parts, header_sums, body_sums, strict=True):
         if digest(data[header]) != header_sum or digest(data[body], digest(data[identity])) != body_sum:
             return False
     return True
 
 
-def _counts(frames: Rows, agreement: Agreement) -> Counts | None:
+def row_counts(frames: Rows, agreement: Agreement) -> Counts | None:
     """The counts [n, q_entries] of rows whose constant fields are right; None if a row is not canonical."""
     tokens, q = frames["token"], frames["q"]
     if agreement.representation is Representation.SPARSE:
@@ -314,75 +187,6 @@ def _reject_rest(view: memoryview, start: int, agreement: Agreement, sequence: i
         RejectCode.TRUNCATED, offset=len(view), path="frame",
         expected=f"{agreement.reply_frame_bytes} bytes of the frame at byte {start}", actual=len(view) - start,
     )  # fmt: skip
-
-
-def _fill(frames: Rows, target: memoryview, batch: ReplyBatch, agreement: Agreement, sequence: int) -> None:
-    n, layout = len(batch), _layout(agreement)
-    prefix = np.frombuffer(target, dtype=np.uint8).reshape(n, layout.size)[:, :_PREFIX_BYTES]
-    prefix[...] = layout.constant.view(np.uint8)
-    frames["header_sequence"] = _numbers(n) + np.uint64(sequence)
-    frames["header_slot"] = batch.slots
-    frames["header_session"] = batch.sessions
-    frames["header_generation"] = batch.generations
-    frames["header_round"] = batch.rounds
-    frames["position"] = batch.positions
-    frames["token"] = batch.tokens
-    frames["entry_count"] = batch.entry_counts
-    frames["ids"] = batch.ids
-    q = frames["q"]
-    if agreement.representation is Representation.SPARSE:
-        np.multiply(batch.counts, _INVERSE_TOTAL, out=q, dtype=np.float32, casting="unsafe")
-        return
-    for counts, row in zip(batch.counts, q, strict=True):
-        # Cast, then scale in place: two passes over a row in the cache, and no temporary. Exact up to 2^24.
-        np.copyto(row, counts, casting="unsafe")
-        np.multiply(row, _INVERSE_TOTAL, out=row)
-
-
-def _is_legal(batch: ReplyBatch, agreement: Agreement) -> bool:
-    n = len(batch)
-    if n and (
-        np.count_nonzero(batch.sessions) < n
-        or np.count_nonzero(batch.generations) < n
-        or np.count_nonzero(batch.rounds) < n
-        or np.count_nonzero(batch.slots >= agreement.max_slots)
-    ):
-        return False
-    if agreement.representation is Representation.SPARSE:
-        return sparse_counts_are_canonical(
-            batch.ids, batch.counts, batch.entry_counts, batch.tokens, agreement.vocab_size
-        )
-    return np.count_nonzero(batch.entry_counts != agreement.vocab_size) == 0 and dense_counts_are_canonical(
-        batch.counts, batch.tokens, agreement.vocab_size
-    )
-
-
-def _illegal(target: memoryview, batch: ReplyBatch, agreement: Agreement) -> LocalProtocolError:
-    size = agreement.reply_frame_bytes
-    for index in range(len(batch)):
-        identity = [int(column[index]) for column in (batch.slots, batch.sessions, batch.generations, batch.rounds)]
-        if identity[0] >= agreement.max_slots or not all(identity[1:]):
-            return LocalProtocolError(
-                f"row {index}: expected a slot below {agreement.max_slots} and session, generation and round from 1, "
-                f"got {identity}"
-            )
-        frame = target[index * size : (index + 1) * size]
-        slot, session, generation, round_ = identity
-        header = Header(MessageType.REPLY, 0, size - HEADER_BYTES, slot, agreement.id, session, generation, round_, 0)
-        fault = row_fault(Frame(header, frame, 0, frame, 0), agreement, checksum=False)
-        if fault is not None:
-            return LocalProtocolError(
-                f"row {index}: {fault.path}: expected {fault.expected}, got {fault.actual} ({fault.code.name.lower()})"
-            )
-    # A count that float32 cannot hold looks legal once it is rounded; the integers are what was judged.
-    return LocalProtocolError(f"expected counts from 0 to {Q_TOTAL} with total {Q_TOTAL} in every row")
-
-
-def _seal(target: memoryview, frames: Rows, size: int) -> None:
-    digest = xxhash.xxh3_64_intdigest
-    n = len(frames)
-    frames["header_body_checksum"] = [digest(target[b], digest(target[i])) for _, i, b in _parts(n, size)]
-    frames["header_header_checksum"] = [digest(target[header]) for header, _, _ in _parts(n, size)]
 
 
 def _batch(frames: Rows, counts: Counts) -> ReplyBatch:

@@ -417,3 +417,11 @@ def test_comments_are_options_that_readers_pass_over() -> None:
     assert option("<", 1, "näher ?".encode()) + option("<", 0, b"") in file.getvalue()
     with pytest.raises(CaptureError, match="comment: expected at most 65535 bytes, got 65536"):
         writer.write_packet(1, b"x", comment="c" * 65_536)
+
+
+def test_caps_reached_more_interfaces_than_any_section_needs_are_refused() -> None:
+    section = block("<", 0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    interface = block("<", 1, struct.pack("<HHI", 101, 0, 0))
+    assert list(PcapngReader(io.BytesIO(section + interface * 4096))) == []
+    with pytest.raises(CaptureError, match="interfaces"):
+        list(PcapngReader(io.BytesIO(section + interface * 4097)))

@@ -43,9 +43,11 @@ class Echo:
 
 
 @contextlib.asynccontextmanager
-async def running(handler, file, *, listen=(LOOPBACK, 0), target=None, on_fault=None):
+async def running(handler, file, *, listen=(LOOPBACK, 0), target=None, on_fault=None, on_notice=None):
     server = await asyncio.start_server(handler, LOOPBACK, 0)
-    proxy = RecordingProxy(listen, target or server.sockets[0].getsockname()[:2], on_fault=on_fault)
+    proxy = RecordingProxy(
+        listen, target or server.sockets[0].getsockname()[:2], on_fault=on_fault, on_notice=on_notice
+    )
     await proxy.bind()
     await proxy.serve(Recorder(file))
     try:
@@ -281,6 +283,46 @@ def test_an_unreachable_target_is_counted_and_the_client_is_let_go() -> None:
     streams, reasons = recorded(asyncio.run(run()))
     assert streams == {}
     assert reasons == [EndReason.RESET, EndReason.RESET]
+
+
+def test_a_dead_target_is_named_once_however_many_try() -> None:
+    notices = []
+
+    async def run(target):
+        async with running(Echo(), io.BytesIO(), target=target, on_notice=notices.append) as proxy:
+            for _ in range(3):
+                with contextlib.suppress(OSError):
+                    await asyncio.wait_for(talk(proxy.address, b""), 10)
+            assert proxy.unreachable == 3
+
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))  # bound, not listening: refused
+        asyncio.run(run(taken.getsockname()))
+        where = f"{LOOPBACK}:{taken.getsockname()[1]}"
+    assert notices == [f"cannot connect to {where}: Connection refused; more of this is only counted"]
+
+
+@pytest.mark.parametrize("pieces", [[b"\x16\x03\x01\x00\xf5\x01"], [b"\x16", b"\x03\x01"]])
+def test_tls_is_warned_of_once_and_passed_on(pieces) -> None:
+    notices = []
+
+    async def run():
+        async with running(Echo(), io.BytesIO(), on_notice=notices.append) as proxy:
+            for _ in range(2):
+                reader, writer = await asyncio.open_connection(*proxy.address)
+                for piece in pieces:
+                    writer.write(piece)
+                    assert await reader.readexactly(len(piece)) == piece
+                writer.write_eof()
+                assert await reader.read() == b"goodbye"
+                writer.close()
+                await writer.wait_closed()
+            assert await talk(proxy.address, b"\x17\x03\x03") == b"\x17\x03\x03goodbye"
+            assert (proxy.connections, proxy.encrypted) == (3, 2)
+
+    asyncio.run(run())
+    assert len(notices) == 1
+    assert "TLS, of which only ciphertext is recorded; record inside it with tap=" in notices[0]
 
 
 def test_a_busy_or_impossible_address_touches_no_file(tmp_path) -> None:

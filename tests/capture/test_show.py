@@ -14,7 +14,7 @@ from pp1wire.capture.show import show, show_file
 from pp1wire.wire import MessageType, Representation, decode
 from pp1wire.wire._schema_v2 import BODY_FIELDS, HEADER_FIELDS
 from pp1wire.wire.header import seal
-from tests.capture.golden import NOW, VERIFIER, WORKER, capture, golden
+from tests.capture.golden import NOW, VERIFIER, WORKER, capture, flip_row, golden
 from tests.capture.test_validate import HTTP, blocks, frames_of, without
 
 SPARSE = golden()
@@ -185,3 +185,39 @@ def test_any_frame_with_a_valid_header_is_dissected_or_said_not_to_fit(data) -> 
     assert item.fields["message"] == kind.name.lower()
     json.dumps(item.to_json(), allow_nan=False)
     assert list(item.lines())
+
+
+def test_a_frame_with_a_wrong_body_checksum_is_marked_and_no_other_is() -> None:
+    sent = list(SPARSE.sent)
+    at = next(i for i, (who, data) in enumerate(sent) if who is WORKER and data[6] == MessageType.REPLY)
+    sent[at] = (WORKER, flip_row(sent[at][1]))
+    items = shown(capture(sent))
+    (marked,) = [item for item in items if item.body_checksum_ok is False]
+    headline, *_ = marked.lines()
+    assert headline.startswith("REPLY  ✗ BODY CHECKSUM  packet ")
+    assert marked.to_json()["body_checksum_ok"] is False
+    others = [item for item in items if item is not marked]
+    assert all(item.to_json()["body_checksum_ok"] is True for item in others)
+    assert "✗" not in "".join(line for item in others for line in item.lines())
+
+
+def test_committed_tokens_are_shown_without_padding_unless_it_is_wrong() -> None:
+    frame = next(f for f in frames_of(SPARSE, VERIFIER) if f.header.message_type is MessageType.COMMIT)
+    tokens = decode(frame.data, SPARSE.verifier.agreement).tokens.tolist()
+    assert 1 <= len(tokens) < 6
+    (item,) = shown(bytes(frame.data), rows=True)
+    assert item.fields["body"]["tokens"] == tokens
+    wrong = bytearray(frame.data)
+    wrong[-4] = 9
+    (item,) = shown(bytes(wrong), rows=True)
+    assert item.fields["body"]["tokens"] == [*tokens, *[0] * (5 - len(tokens)), 9]
+
+
+def test_the_header_takes_two_short_lines_without_what_never_changes() -> None:
+    for item in shown(capture(SPARSE.sent)):
+        lines = [line for line in item.lines() if line.startswith("    header ")]
+        assert len(lines) == 2
+        assert "wire_version" not in lines[0] + lines[1]
+        for line, names in zip(lines, (("sequence", "slot", "round"), ("agreement_id", "body_checksum")), strict=True):
+            assert all(name in line for name in names)
+            assert len(line) <= 150

@@ -621,6 +621,24 @@ def test_memory_does_not_grow_with_connections_or_unfinished_frames() -> None:
     assert peak < 20_000_000
 
 
+def test_memory_does_not_grow_with_tiny_segments_that_wait_for_an_answer() -> None:
+    file = io.BytesIO()
+    recorder = Recorder(file)
+    connection = recorder.open(CLIENT, SERVER, NOW)
+    connection.client_sent(open_talk().sent[0][1], NOW)
+    for _ in range(30_000):
+        connection.client_sent(b"P", NOW)
+    data = file.getvalue()
+    tracemalloc.start()
+    try:
+        result = judged(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.status is not ExitStatus.VALID
+    assert peak < 17_000_000  # 30,000 segments, each held as an event, would be 20 MB
+
+
 def test_a_conflict_makes_what_follows_uncertain() -> None:
     sent = list(SPARSE.sent)
     sent[3] = (sent[3][0], flip_row(sent[3][1]))
@@ -727,3 +745,81 @@ def test_the_summary_names_everything_that_was_not_judged_or_went_wrong() -> Non
     assert time_text(2**80).endswith("s")
     assert time_text(1) == "1970-01-01T00:00:00.000000001Z"
     assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\n"
+
+
+# TLS
+
+CLIENT_HELLO = b"\x16\x03\x01\x00\xf5\x01\x00\x00\xf1\x03\x03" + bytes(200)
+SERVER_HELLO = b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03" + bytes(200)
+TLS = [(VERIFIER, CLIENT_HELLO), (WORKER, SERVER_HELLO)]
+
+
+@pytest.mark.parametrize("piece", [None, 1])
+def test_tls_is_recognised_and_what_to_do_is_said(piece) -> None:
+    (note, none) = judged(capture(TLS, piece=piece)).findings
+    assert (note.code, none.code) == ("not_pp1", "no_pp1")
+    assert "this is TLS; record inside it with tap=" in note.message
+    (other, _) = judged(capture(HTTP, piece=piece)).findings
+    assert "TLS" not in other.message
+
+
+def test_tls_on_a_named_port_is_invalid_and_recognised() -> None:
+    result = judged(capture(TLS), ports=[9009])
+    (first, *_) = result.findings
+    assert (first.severity, first.code) == (Severity.INVALID, "bad_magic")
+    assert first.message.endswith(
+        "; this is TLS; record inside it with tap= of a pp1wire.net endpoint (docs/deployment.md)"
+    )
+    assert "TLS" not in judged(capture(HTTP), ports=[9009]).findings[0].message
+
+
+def test_a_raw_stream_of_tls_is_unreadable_and_recognised() -> None:
+    (finding,) = judged(CLIENT_HELLO).findings
+    assert finding.code == "unreadable"
+    assert "got TLS; record inside it" in finding.message
+
+
+# The report
+
+
+def test_a_file_that_cannot_be_opened_is_told_once_without_a_summary_of_nothing(tmp_path) -> None:
+    missing = tmp_path / "missing"
+    assert list(report_lines(validate([missing]))) == [
+        f"unreadable: {missing}: cannot open: No such file or directory",
+        "unreadable: 1 unreadable",
+    ]
+    (tmp_path / "empty").write_bytes(b"")
+    assert len(list(report_lines(validate([missing, tmp_path / "empty"])))) == 3
+    (tmp_path / "good").write_bytes(capture(SPARSE.sent))
+    lines = list(report_lines(validate([missing, tmp_path / "good"])))
+    assert any(line.startswith("read                  2 files, ") for line in lines)
+
+
+def test_numbers_have_separators_and_one_of_something_is_not_many() -> None:
+    talk = open_talk()
+    session = talk.verifier.open(list(range(40)) * 6, 5)
+    drafted = talk.round(session, depth=2).tokens.tolist()
+    talk.verifier.commit(session, 2, CommitKind.BONUS, [*drafted, 1])
+    talk.up()
+    lines = list(report_lines(judged(capture(talk.sent))))
+    assert (
+        f"bytes                 verifier {len(talk.stream(VERIFIER)):,}, worker {len(talk.stream(WORKER)):,}" in lines
+    )
+    assert len(talk.stream(VERIFIER)) > 1000
+    assert "rounds                1 asked for, 1 proposal, 0 unanswered" in lines
+    assert "committed             3 tokens by 1 proposal and 0 of the target alone" in lines
+
+
+@pytest.mark.parametrize("who", [VERIFIER, WORKER])
+def test_the_note_of_a_raw_stream_says_what_its_peer_helped(tmp_path, who) -> None:
+    other = WORKER if who is VERIFIER else VERIFIER
+    for name, side in (("own", who), ("peer", other)):
+        (tmp_path / name).write_bytes(SPARSE.stream(side))
+    (alone,) = validate([tmp_path / "own"]).findings
+    (together,) = validate([tmp_path / "own"], peer=tmp_path / "peer").findings
+    assert "capacities that the other side made smaller (the other direction as --peer settles those)" in alone.message
+    assert together.message.endswith("the peer's HELLO settled the agreement, so its id and capacities were judged")
+    middle = SPARSE.stream(who)[frames_of(SPARSE, who)[3].offset :]
+    (tmp_path / "middle").write_bytes(middle)
+    (_, note) = validate([tmp_path / "middle"], peer=tmp_path / "peer").findings
+    assert "settle" not in note.message  # without its own HELLO there is no agreement

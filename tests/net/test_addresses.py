@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import socket
 import stat
@@ -88,17 +89,60 @@ def test_unix_sockets_that_cannot_be_used(tmp_path):
     path = tmp_path / "w"
     address = f"unix:{path}"
     assert "no such socket; start a worker there first" in str(connect_error(address))
-    left_over = socket.socket(socket.AF_UNIX)
-    left_over.bind(str(path))
-    left_over.close()
-    assert "left over from a process that is gone; remove it" in listen_error(address)
-    assert "left over from a process that is gone" in str(connect_error(address))
-    path.unlink()
     path.write_text("mine")
     assert "a file that is no socket is there" in listen_error(address)
     assert path.read_text() == "mine"
     assert f"the directory {tmp_path}/none does not exist; make it first" in listen_error(f"unix:{tmp_path}/none/w")
     assert "choose a shorter path" in listen_error("unix:/tmp/" + "w" * 200)
+
+
+def leave_over(path):
+    with socket.socket(socket.AF_UNIX) as left_over:
+        left_over.bind(str(path))
+
+
+def test_a_socket_file_left_over_by_a_killed_worker_is_replaced(tmp_path):
+    path = tmp_path / "w"
+    address = f"unix:{path}"
+    leave_over(path)
+    assert "left over from a process that is gone" in str(connect_error(address))
+
+    async def main():
+        async with serving(address) as server, connect(server.address, terms()) as client:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            return tokens(await collect(client))
+
+    assert len(run(main())) == 40
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_socket_file_that_comes_to_life_is_not_replaced(tmp_path, monkeypatch):
+    """Another worker was between bind and listen when the file was first looked at."""
+    path = tmp_path / "w"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        inode = path.stat().st_ino
+        monkeypatch.setattr(sockets.time, "sleep", lambda _: other.listen(1))
+        assert "another process listens there; stop it" in listen_error(f"unix:{path}")
+        assert path.stat().st_ino == inode
+
+
+def test_only_one_process_replaces_a_socket_file(tmp_path):
+    leave_over(tmp_path / "w")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        assert "another process is just about to listen in this directory" in listen_error(f"unix:{tmp_path}/w")
+    finally:
+        os.close(directory)
+    assert stat.S_ISSOCK((tmp_path / "w").stat().st_mode)
+
+
+def test_a_link_to_a_left_over_socket_is_not_replaced(tmp_path):
+    leave_over(tmp_path / "w")
+    (tmp_path / "link").symlink_to(tmp_path / "w")
+    assert "a file that is no socket is there" in listen_error(f"unix:{tmp_path}/link")
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_live_unix_socket_is_not_taken_over_and_is_for_its_owner(tmp_path):

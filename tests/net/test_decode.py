@@ -208,7 +208,7 @@ def test_a_cancelled_wait_gives_the_round_up_and_the_request_goes_on():
         ([1], {"max_tokens": 0}, "max_tokens: expected at least 1"),
         ([1], {"max_tokens": 3, "depth": 6}, "depth"),
         ([1], {"max_tokens": 3, "support": 9}, "support"),
-        ([1], {"max_tokens": 3, "temperature": 0.0}, "temperature"),
+        ([1], {"max_tokens": 3, "draft_temperature": 0.0}, "temperature"),
     ],
 )
 def test_wrong_arguments_are_refused_and_cost_nothing(prompt, options, message):

@@ -8,10 +8,23 @@ import threading
 import pytest
 
 from pp1wire.errors import LocalProtocolError
-from pp1wire.net import ConnectError, connect
+from pp1wire.net import ConnectError, connect, decode
 from pp1wire.protocol import Proposal
 from pp1wire.wire import CommitKind
-from tests.net.toys import DraftToy, collect, history, honest, pair, puppet, run, serving, terms, tokens, until
+from tests.net.toys import (
+    DraftToy,
+    TargetToy,
+    collect,
+    history,
+    honest,
+    pair,
+    puppet,
+    run,
+    serving,
+    terms,
+    tokens,
+    until,
+)
 
 
 def check_whole(rounds, prompt=3, length=40):
@@ -39,10 +52,15 @@ def test_a_worker_killed_mid_round_costs_the_round_and_the_request_moves_to_the_
             puppet(dies) as (address, cores),
             connect(address, terms(), reconnect_delay=0.001) as client,
         ):
-            rounds = []
+            runs = []
             for _ in range(4):
-                rounds.append(await collect(client))
-            return rounds, client.counters(), client.events, len(cores)
+                rounds = []
+                async for r in decode(client, TargetToy(), (1, 2, 3), max_tokens=40, root_seed=7):
+                    rounds.append(r)
+                    # Else a busy machine may have decoded all the rest alone before it has connected again.
+                    await until(lambda: client.is_connected)
+                runs.append(rounds)
+            return runs, client.counters(), client.events, len(cores)
 
     runs, counters, events, connections = run(main())
     for rounds in runs:

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from pp1wire.net import CapacityError, NetError, Request, TargetModelError, WorkerServer
+from pp1wire.net import CapacityError, NetError, Request, TargetModelError, WorkerServer, connect
 from pp1wire.protocol import TargetOnly
 from pp1wire.sampling import ProposalRefused
 from pp1wire.wire import CommitKind
@@ -73,19 +73,62 @@ def test_a_draft_model_that_fails_costs_its_round(failure, status, reason, caplo
         async with pair(model=model) as (server, client):
             rounds = await collect(client, max_tokens=30)
             assert server.connections == 1
-        return rounds, client.counters(), client.events
+            address = server.address
+        return rounds, client.counters(), client.events, address
 
     with caplog.at_level(logging.WARNING, "pp1wire.net"):
-        rounds, counters, events = run(main())
+        rounds, counters, events, address = run(main())
     assert [r.fallback for r in rounds[:4]] == [None, f"completion_{status}", None, f"completion_{status}"]
     fallen = [r for r in rounds if r.fallback]
     assert all((r.kind, r.accepted, len(r.tokens)) == (CommitKind.TARGET_ONLY, 0, 1) for r in fallen)
     assert counters["discards"][f"completion_{status}"] == len(fallen) == counters["target_only"]
     assert (events["connected"], events["connection_lost"]) == (1, 0)
     assert model.opened > len(fallen)  # whatever the failure left in the state is not used again
+    # The worker says each time why; the verifier says once a connection that it is so.
     messages = [r.getMessage() for r in caplog.records]
+    said = [m for m in messages if m.startswith(f"{address}: ")]
+    hint = "the worker's log says why (more of these are told at level INFO)"
+    assert said == [f"{address}: session 1: round discarded: completion_{status}; {hint}"]
+    messages.remove(said[0])
     assert len(messages) == len(fallen)
-    assert all(f"{status}: " in m and reason in m and "\n" not in m for m in messages)
+    for message, r in zip(messages, fallen, strict=True):
+        generation = r.generation - 1  # the discard opened the next one, and its round 1 was the target's alone
+        assert f": session 1 generation {generation} round {2 if generation == 1 else 3}: {status}: " in message
+        assert reason in message
+        assert "\n" not in message
+
+
+def test_the_traceback_of_a_draft_model_is_in_the_debug_log(caplog):
+    async def main():
+        async with pair(model=Failing(throws)) as (_, client):
+            await collect(client, max_tokens=10)
+
+    with caplog.at_level(logging.DEBUG, "pp1wire.net"):
+        run(main())
+    traces = [r for r in caplog.records if r.exc_info]
+    assert {r.levelno for r in traces} == {logging.DEBUG}
+    assert "generation 1 round 2: traceback" in traces[0].getMessage()
+    assert "in throws" in caplog.text
+    assert 'raise ValueError("out of' in caplog.text
+
+
+def test_each_reason_is_told_once_a_connection(caplog):
+    class Various(DraftToy):
+        def logits(self, prefix, drafted):
+            return no_room(None) if len(prefix) % 2 else nan(super().logits(prefix, drafted))
+
+    async def main():
+        async with pair(model=Various()) as (server, client):
+            await asyncio.gather(*(collect(client, root_seed=n, max_tokens=6) for n in range(3)))
+            async with connect(server.address, terms()) as other:
+                await collect(other, max_tokens=6)
+
+    with caplog.at_level(logging.WARNING, "pp1wire.net"):
+        run(main())
+    told = [r.getMessage() for r in caplog.records if "round discarded" in r.getMessage()]
+    assert sorted(m.split("discarded: ")[1].split(";")[0] for m in told) == [
+        "completion_capacity", "completion_capacity", "completion_model_error", "completion_model_error",
+    ]  # fmt: skip
 
 
 def test_a_model_that_cannot_open_costs_rounds_alone():
@@ -266,6 +309,9 @@ def test_two_rounds_of_one_request_never_share_its_state():
 def test_options_that_make_no_sense_are_refused():
     with pytest.raises(NetError, match="at least 1"):
         WorkerServer("127.0.0.1:0", DraftToy(), terms(), threads=0)
+    for model in (None, object(), lambda: DraftToy(), type("Half", (), {"open": 3})()):
+        with pytest.raises(NetError, match=r"draft model: expected an object with a method open\(capacity\), got"):
+            WorkerServer("127.0.0.1:0", model, terms())
 
     async def main():
         async with pair() as (server, client):

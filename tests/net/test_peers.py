@@ -12,7 +12,7 @@ import pytest
 
 from pp1wire.net import ConnectError, WorkerServer, connect
 from pp1wire.protocol import Verifier
-from pp1wire.wire import HelloRole, Representation, encode
+from pp1wire.wire import DraftOrigin, HelloRole, Representation, encode
 from tests.net.toys import DraftToy, collect, pair, puppet, raw, run, scripted, serving, terms, tokens, until
 
 
@@ -76,28 +76,61 @@ def test_half_close_ends_the_connection():
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason", "retryable"),
+    ("changes", "reason", "fields"),
     [
-        ({"vocab_size": 17}, "vocabulary: both ends need one vocabulary size", False),
-        ({"id_map_sha256": b"x" * 32}, "id_map: both ends need one tokenizer", False),
-        ({"draft_revision": "r2"}, "draft: both ends must name one draft", False),
-        ({"target_sha256": b"x" * 32}, "target: both ends must name one target", False),
-        ({"representations": (Representation.DENSE,)}, "representation", False),
+        (
+            {"vocab_size": 17, "padded_vocab_size": 32},
+            "vocabulary: both ends need one vocabulary size and one padded size",
+            [("vocab_size", "17", "16"), ("padded_vocab_size", "32", "16")],
+        ),
+        (
+            {"padded_vocab_size": 64},
+            "vocabulary: both ends need one vocabulary size and one padded size",
+            [("padded_vocab_size", "64", "16")],
+        ),
+        (
+            {"id_map_sha256": b"x" * 32},
+            "id_map: both ends need one tokenizer",
+            [("id_map_sha256", "78" * 32, "6d" * 32)],
+        ),
+        (
+            {"draft_revision": "r2", "draft_origin": DraftOrigin.ADAPTED},
+            "draft: both ends must name one draft checkpoint, revision and origin",
+            [("draft_revision", "'r2'", "'r1'"), ("draft_origin", "adapted", "native")],
+        ),
+        (
+            {"target_sha256": b"x" * 32},
+            "target: both ends must name one target",
+            [("target_sha256", "78" * 32, "74" * 32)],
+        ),
+        (
+            {"representations": (Representation.DENSE,)},
+            "representation: the two ends have no representation of rows in common",
+            [],
+        ),
     ],
 )
-def test_a_worker_that_is_bound_elsewhere_refuses_with_its_reason(changes, reason, retryable, caplog):
+def test_a_worker_that_is_bound_elsewhere_refuses_with_its_reason_and_both_ends_name_the_fields(
+    changes, reason, fields, caplog
+):
     async def main():
         async with serving() as server:
-            with pytest.raises(ConnectError, match=f"refused the offer for {reason}") as caught:
+            with pytest.raises(ConnectError) as caught:
                 async with connect(server.address, terms(**changes)):
                     pass
-            assert caught.value.retryable is retryable
+            unequal = "; ".join(f"{name}: expected {here}, got {there}" for name, here, there in fields)
+            expected = f"{server.address} refused the offer for {reason}" + (f" ({unequal})" if unequal else "")
+            assert str(caught.value) == expected
+            assert not caught.value.retryable
             await until(lambda: server.connections == 0)
             async with connect(server.address, terms()) as client:
                 assert client.is_connected
 
     run(main())
-    assert f"offer refused: {reason.split(':')[0]}" in caplog.text
+    unequal = "; ".join(f"{name}: expected {here}, got {there}" for name, there, here in fields)
+    refused = [r.getMessage() for r in caplog.records if "offer refused" in r.getMessage()]
+    assert len(refused) == 1
+    assert refused[0].endswith(f": offer refused: {reason.split(':')[0]}" + (f": {unequal}" if unequal else ""))
 
 
 @pytest.mark.parametrize("fits", [lambda agreement: agreement.max_support < 8, lambda agreement: 1 / 0])

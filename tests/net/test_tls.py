@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import ssl
 
 import pytest
@@ -79,14 +80,86 @@ def test_a_peer_without_the_right_certificate_is_refused(files, client, said, lo
             await until(lambda: "TLS handshake" in caplog.text)
             async with connect(server.address, terms(), tls=client_tls(files.ca, *files.client)) as good:
                 assert len(tokens(await collect(good))) == 40
-            return str(caught.value), server.counters()["bytes_received"]
+            return str(caught.value), caught.value.retryable
 
     with caplog.at_level(logging.WARNING, "pp1wire.net"):
-        message, _ = run(main())
+        message, retryable = run(main())
     assert said in message
+    # A plain connection to a worker with TLS looks like one to a worker that just ended.
+    assert retryable is ("without TLS" in said)
     assert "\n" not in message
     (record,) = caplog.records
     assert re.fullmatch(rf"127\.0\.0\.1:\d+: closed: TLS handshake: .*({logged}).*", record.getMessage())
+
+
+class Alerting:
+    """A TLS server that demands a certificate and says so in an alert, which asyncio's own does not get to."""
+
+    def __init__(self, context):
+        self._context = context
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __call__(self):
+        raw, _ = self._socket.accept()
+        with self._socket, raw:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = self._context.wrap_bio(incoming, outgoing, server_side=True)
+            while True:
+                try:
+                    tls.do_handshake()
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(65536))
+                except ssl.SSLError:
+                    raw.sendall(outgoing.read())
+                    break
+            raw.shutdown(socket.SHUT_WR)
+            while raw.recv(65536):  # to the end, lest a reset overtakes the alert
+                pass
+
+
+@pytest.mark.parametrize("accepted_before", [0, 1])
+def test_an_alert_about_a_certificate_is_no_reason_to_try_again(files, accepted_before):
+    alerting = Alerting(files.server_context())
+
+    async def main():
+        serving = asyncio.create_task(asyncio.to_thread(alerting))
+        client = connect(alerting.address, terms(), tls=without_certificate(files))
+        client.events["connected"] = accepted_before
+        with pytest.raises(ConnectError, match="CERTIFICATE_REQUIRED; does it accept this certificate") as caught:
+            await client.connect()
+        await serving
+        return caught.value.retryable
+
+    assert run(main()) is False
+
+
+def test_a_certificate_that_was_accepted_before_is_tried_again(files):
+    """A worker that restarts can take a connection and end before it answers: that is not about certificates."""
+    refuse = set()
+
+    class Silent(asyncio.Protocol):
+        def connection_made(self, transport):
+            refuse.add(transport)
+            transport.close()
+
+    async def main():
+        async with serving(tls=files.server_context()) as server:
+            address = server.address
+            client = connect(address, terms(), tls=client_tls(files.ca, *files.client), reconnect_delay=0.01)
+            async with client:
+                await server.aclose()
+                loop = asyncio.get_running_loop()
+                silent = await loop.create_server(Silent, address.host, address.port, ssl=files.server_context())
+                await until(lambda: len(refuse) >= 2)
+                silent.close()
+                await silent.wait_closed()
+                async with serving(str(address), tls=files.server_context()):
+                    await until(lambda: client.is_connected)
+                    return len(tokens(await collect(client)))
+
+    assert run(main()) == 40
 
 
 def test_a_certificate_for_another_host_is_refused(files):

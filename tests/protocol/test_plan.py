@@ -55,6 +55,7 @@ def test_sizes_do_not_overflow_and_allocate_nothing():
         ({"padded_vocab_size": 129_279}, "padded_vocab_size"),
         ({"padded_vocab_size": 262_145}, "padded_vocab_size"),
         ({"support": 0}, "support"),
+        ({"vocab_size": 31, "support": 32}, "support: expected 1 to 31, got 32"),
         ({"depth": 6}, "depth"),
         ({"depth": 0}, "depth"),
         ({"slots": 5}, "slots"),
@@ -74,10 +75,17 @@ def test_refuses_a_link_without_speed(speed):
 
 def test_says_what_fits_and_by_how_much_it_does_not():
     exact = plan(Limits(), buffer_bytes=20_684_800)
-    assert exact.fits
+    assert exact.fits is True
     short = plan(Limits(), buffer_bytes=20_684_799)
-    assert not short.fits
+    assert short.fits is False
     assert [layout.fits for layout in short.layouts] == [False, True]
     assert any("short of 1 B" in line for line in short.lines())
     assert short.as_data()["layouts"][0]["pool"] == 20_684_800
-    assert plan(Limits()).fits
+    assert plan(Limits()).fits is None
+    assert plan(Limits()).as_data()["fits"] is None
+
+
+def test_times_are_in_a_unit_that_shows_them():
+    text = "\n".join(plan(Limits()).lines())
+    for time in ("0.517 ms", "2.068 ms", "0.259 ms", "0.256 µs", "1.024 µs"):
+        assert time in text
