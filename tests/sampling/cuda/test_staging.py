@@ -8,6 +8,7 @@ import torch
 
 from pp1wire.sampling import Key, ProposalRefused, SamplingError, draft_chain, verify_chain
 from pp1wire.sampling.cuda import ChainPlan, ChainSampler, Inbox, Outbox, RowLayout
+from pp1wire.wire import ReplyBatch, encode_replies, seal_replies
 
 from .wire_rows import agreement, fields, frames, layout
 
@@ -44,6 +45,28 @@ def test_outbox_holds_what_the_kernels_wrote(backend, top_k):
     outbox.send()
     with pytest.raises(SamplingError, match=r"logits\[1, 0\]: NaN at id 0"):
         outbox.wait()
+
+
+@pytest.mark.parametrize("backend", BOTH)
+@pytest.mark.parametrize("top_k", [8, None])
+def test_rows_that_kernels_wrote_lack_only_headers_and_checksums(backend, top_k):
+    agreed = agreement(V, top_k)
+    logits, made = drafts(top_k)
+    chains = ChainSampler(ChainPlan(2, DEPTH, V, top_k, layout(agreed)), backend)
+    chains.load((1.0, 1.0), KEYS, torch.from_numpy(logits))
+    outbox = Outbox(chains)
+    chains.run()
+    outbox.send()
+    for request, (rows, draft) in enumerate(zip(outbox.wait(), made, strict=True)):
+        key = KEYS[request]
+        identity = {
+            "session": request + 1, "slot": request, "generation": key.generation, "round": key.round, "position": key.position,
+        }  # fmt: skip
+        frame = seal_replies(rows.reshape(-1), agreed, 1, **identity)
+        batch = ReplyBatch.from_rows(agreed, **identity, tokens=draft.tokens.tolist(), rows=draft.rows)
+        assert bytes(frame) == encode_replies(batch, agreed, 1)
+        # In place: the host buffer is what is sent.
+        assert rows.tobytes() == bytes(frame)
 
 
 @pytest.mark.parametrize("backend", BOTH)
