@@ -187,8 +187,11 @@ class Recorder:
         Raises `CaptureError` where the file cannot be made.
         """
         try:
+            # Not blocking: a pipe that nobody reads is an error now, and no wait without end.
+            number = os.open(Path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o600)
+            os.set_blocking(number, True)
             # Unbuffered: each block is one write of the operating system, so that a crash cannot leave half of one.
-            file = os.fdopen(os.open(Path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0)
+            file = os.fdopen(number, "wb", buffering=0)
         except OSError as error:
             raise CaptureError(0, f"cannot create {os.fspath(path)}: {error.strerror}") from error
         try:

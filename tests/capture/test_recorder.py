@@ -344,3 +344,17 @@ def test_tshark_sees_ordinary_conversations(tmp_path: Path) -> None:
     times = run("-T", "fields", "-e", "frame.time_epoch").split()
     assert times[0] == "1800000000.000000000"
     assert times[-1] == "1800000000.000000017"
+
+
+def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(CaptureError, match="cannot create"):
+        Recorder.create(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with Recorder.create(pipe) as recorder:
+            recorder.open(("10.0.0.1", 1), ("10.0.0.2", 2), 0).close(0)
+        assert os.read(reader, 4) == b"\n\r\r\n"
+    finally:
+        os.close(reader)
