@@ -52,7 +52,8 @@ def test_installed_wheel_runs_its_vectors_and_its_demo(installed, tmp_path):
     report = json.loads(run(command, "vectors", "--json", cwd=tmp_path))
     assert report["ok"] is True
     assert report["vectors"] > 100
-    demo = json.loads(run(command, "demo", "--rounds", "2", "--representation", "sparse", "--json", cwd=tmp_path))
+    options = ("--rounds", "2", "--representation", "sparse", "--capture", tmp_path / "demo.pcapng")
+    demo = json.loads(run(command, "demo", *options, "--json", cwd=tmp_path))
     assert demo["as_expected"] is True
     assert "20,684,800" in run(command, "plan", cwd=tmp_path)
 

@@ -61,8 +61,12 @@ async def _demo(settings: Settings, say: Say) -> Report:
         say(f"backend triton: {_INTERPRETED}")
     legs = []
     with Recorder.create(settings.capture) as recorder:
-        for representation in settings.representations:
-            legs.append(await _leg(settings, representation, recorder, say))
+        try:
+            for representation in settings.representations:
+                legs.append(await _leg(settings, representation, recorder, say))
+        finally:
+            if not recorder.packets:
+                settings.capture.unlink(missing_ok=True)  # a run that never began leaves nothing behind
     report = Report(settings, legs, validate([settings.capture]))
     for line in report.lines():
         say(line)

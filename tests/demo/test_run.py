@@ -144,6 +144,16 @@ def test_what_is_not_as_expected_is_said(tmp_path):
     assert report.lines()[-1] == f"not as expected: {report.surprise}"
 
 
+def test_a_run_that_never_begins_leaves_no_recording(tmp_path, monkeypatch):
+    def missing(*_):
+        raise PP1Error("no model")
+
+    monkeypatch.setattr("pp1wire.demo.run.target_model", missing)
+    with pytest.raises(PP1Error, match="no model"):
+        run(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_recordings_of_two_runs_are_two_files():
     assert Settings().capture.name.startswith("pp1wire-demo-")
     assert str(os.getpid()) in Settings().capture.name
