@@ -3,6 +3,7 @@
 `pp1wire bench` prints the table; add a row in `rows.py`, a peer in `peers.py`.
 """
 
-from .report import as_data, lines, run
+from .report import as_data, lines
+from .rows import all_rows as run
 
 __all__ = ["as_data", "lines", "run"]

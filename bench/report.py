@@ -1,17 +1,10 @@
-"""Runs the rows; the outcome as data."""
+"""An outcome of the table for people, and all of them as data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from .harness import Outcome, environment
-from .rows import all_rows
-
-
-def run(seconds: float) -> Iterator[Outcome]:
-    """Every row of the table, each raced for about `seconds`, as it is finished."""
-    yield from all_rows(seconds)
 
 
 def lines(outcome: Outcome) -> list[str]:

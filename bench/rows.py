@@ -15,7 +15,6 @@ from . import data, peers
 from .harness import Outcome, race
 
 READ_BYTES = 1_448
-STREAM_ROWS = 20
 
 
 def sparse_decode(seconds: float) -> Outcome:

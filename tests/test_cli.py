@@ -268,6 +268,20 @@ def test_output_into_a_closed_pipe_ends_quietly(capture):
     assert result.stdout.startswith("HELLO")
 
 
+@pytest.mark.parametrize("command", ["show", "validate"])
+def test_closed_standard_input_is_unreadable_and_no_traceback(command):
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m pp1wire.cli {command} - <&-"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 3
+    assert "the standard input is closed" in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_no_colour_codes_when_nobody_looks(capture):
     for arguments in (("plan",), ("validate", capture[0]), ("show", capture[0]), ("vectors",)):
         assert "\x1b" not in pp1wire(*arguments).stdout

@@ -7,7 +7,6 @@ frame whose body is not what its sender hashed is marked.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from pp1wire.capture.pcapng import CaptureError, PcapngReader, Readable, Truncat
 from pp1wire.capture.places import Marks
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.scanner import FrameScanner, Scanned, Undecoded
-from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff
+from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff, standard_input
 from pp1wire.capture.text import printable, time_text
 from pp1wire.wire import Frame, RemoteProtocolError
 from pp1wire.wire._schema_v2 import MAGIC
@@ -90,7 +89,7 @@ def show(path: str | os.PathLike[str], *, rows: bool = False, progress: Progress
     """
     name = os.fspath(path)
     if name == "-":
-        yield from show_file(sys.stdin.buffer, name, rows=rows, progress=progress)
+        yield from show_file(standard_input(), name, rows=rows, progress=progress)
         return
     try:
         file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed below, while read errors are told apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
@@ -9,7 +10,17 @@ from typing import Final
 from pp1wire.capture.pcapng import SECTION_HEADER, CaptureError, Readable
 from pp1wire.wire._schema_v2 import MAGIC
 
-__all__ = ["SNIFFED_BYTES", "TLS_ADVICE", "TLS_TELLING_BYTES", "CountingFile", "Kind", "Progress", "is_tls", "sniff"]
+__all__ = [
+    "SNIFFED_BYTES",
+    "TLS_ADVICE",
+    "TLS_TELLING_BYTES",
+    "CountingFile",
+    "Kind",
+    "Progress",
+    "is_tls",
+    "sniff",
+    "standard_input",
+]
 
 SNIFFED_BYTES: Final = 4
 
@@ -67,6 +78,13 @@ def sniff(head: bytes) -> Kind:
     raise CaptureError(
         0, f"expected pcapng ({SECTION_HEADER.hex()}) or a PP1 stream ({MAGIC.hex()}), got {head[:4].hex()}"
     )
+
+
+def standard_input() -> Readable:
+    """The standard input, as bytes. Raises `CaptureError` where the program was started with it closed."""
+    if sys.stdin is None:
+        raise CaptureError(0, "cannot read -: the standard input is closed")
+    return sys.stdin.buffer
 
 
 class CountingFile:

@@ -6,7 +6,6 @@ Streaming: memory does not grow with the file. The result is a function of the f
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, PcapngReader, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
-from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff
+from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
@@ -167,14 +166,18 @@ class Validator:
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
         """Judge a file; "-" is the standard input."""
         name = os.fspath(path)
-        if name == "-":
-            return self.add(sys.stdin.buffer, name)
         try:
+            if name == "-":
+                return self.add(standard_input(), name)
             with Path(path).open("rb") as file:
                 return self.add(file, name)
         except OSError as error:
             self._open(name)
             self._unreadable(f"cannot open: {error.strerror}", None)
+            return self._file
+        except CaptureError as error:
+            self._open(name)
+            self._unreadable(error.reason, None)
             return self._file
 
     def add(self, file: Readable, name: str) -> FileResult:

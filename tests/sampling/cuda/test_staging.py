@@ -22,6 +22,17 @@ def drafts(top_k):
     return logits, [draft_chain(logits[i], 1.0, KEYS[i], top_k=top_k) for i in range(2)]
 
 
+def sent(agreed, top_k, backend):
+    """Chains that ran, the outbox that holds their rows, and what numpy makes of the same logits."""
+    logits, made = drafts(top_k)
+    chains = ChainSampler(ChainPlan(2, DEPTH, V, top_k, layout(agreed)), backend)
+    chains.load((1.0, 1.0), KEYS, torch.from_numpy(logits))
+    outbox = Outbox(chains)
+    chains.run()
+    outbox.send()
+    return chains, outbox, made
+
+
 def sealed(agreed, made):
     return np.stack([frames(agreed, draft.tokens.tolist(), draft.rows) for draft in made])
 
@@ -30,12 +41,7 @@ def sealed(agreed, made):
 @pytest.mark.parametrize("top_k", [8, None])
 def test_outbox_holds_what_the_kernels_wrote(backend, top_k):
     agreed = agreement(V, top_k)
-    logits, made = drafts(top_k)
-    chains = ChainSampler(ChainPlan(2, DEPTH, V, top_k, layout(agreed)), backend)
-    chains.load((1.0, 1.0), KEYS, torch.from_numpy(logits))
-    outbox = Outbox(chains)
-    chains.run()
-    outbox.send()
+    chains, outbox, made = sent(agreed, top_k, backend)
     assert outbox.ready()
     host = fields(agreed, outbox.wait())
     for name in ("token", "entry_count", "ids", "q"):
@@ -51,12 +57,7 @@ def test_outbox_holds_what_the_kernels_wrote(backend, top_k):
 @pytest.mark.parametrize("top_k", [8, None])
 def test_rows_that_kernels_wrote_lack_only_headers_and_checksums(backend, top_k):
     agreed = agreement(V, top_k)
-    logits, made = drafts(top_k)
-    chains = ChainSampler(ChainPlan(2, DEPTH, V, top_k, layout(agreed)), backend)
-    chains.load((1.0, 1.0), KEYS, torch.from_numpy(logits))
-    outbox = Outbox(chains)
-    chains.run()
-    outbox.send()
+    _, outbox, made = sent(agreed, top_k, backend)
     for request, (rows, draft) in enumerate(zip(outbox.wait(), made, strict=True)):
         key = KEYS[request]
         identity = {
