@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Final
 
-from pp1wire.protocol.tables import ConnectionState, SessionState
+from pp1wire.protocol.tables import ConnectionState, Role, SessionState
 from pp1wire.wire import CompletionStatus, RejectCode
 from pp1wire.wire._schema_v2 import MAX_DEPTH
 
-__all__ = ["CANCELLED", "CONNECTION_LOST", "CONSUMER", "DEADLINE", "Counters"]
+__all__ = [
+    "CANCELLED",
+    "CONNECTION_LOST",
+    "CONSUMER",
+    "DEADLINE",
+    "EQUATIONS",
+    "VERIFIER_DISCARDED",
+    "Counters",
+]
 
 DEADLINE: Final = "deadline"
 """The STEP's deadline passed on the verifier's clock."""
 CONNECTION_LOST: Final = "connection_lost"
 """The connection ended or failed while the round was open."""
 CANCELLED: Final = "cancelled"
-"""The caller gave the round up, or closed the session."""
+"""The verifier's caller gave the round up, or closed the session."""
 CONSUMER: Final = "consumer"
 """A consumer of the proposal refused it after it was published (a rank's error, say)."""
+VERIFIER_DISCARDED: Final = "verifier_discarded"
+"""On a worker: a RESET said that the verifier discarded the round; why, the verifier counts."""
+
+EQUATIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rounds": "steps = commits + all discards + drafting + ready",
+        "proposals": "proposals = commits + unused + ready",
+        "tokens": "tokens = target_only + all committed + commits - session.stopped",
+        "committed": "commits >= committed at place 1 >= place 2 >= ...",
+        "accepted": "on a verifier, commits >= accepted >= committed at every place; on a worker, accepted = 0",
+        "rows": "rows >= proposals; on a verifier, row_bytes <= bytes_received",
+        "states": "session.drafting = steps, session.ready = proposals",
+        "failures": "all failures = connection.failed",
+    }
+)
+"""What always adds up, on each end, and over any number of connections. `drafting` and `ready` are the rounds open now: without a
+whole proposal yet, and with one that waits for its COMMIT; a connection that is over has none."""
 
 
 def _reasons() -> list[str]:
-    local = [DEADLINE, CONNECTION_LOST, CANCELLED, CONSUMER]
+    local = [DEADLINE, CONNECTION_LOST, CANCELLED, CONSUMER, VERIFIER_DISCARDED]
     statuses = [f"completion_{status.name.lower()}" for status in CompletionStatus if status is not CompletionStatus.OK]
     return local + statuses + [code.name.lower() for code in RejectCode if code.scope == "proposal"]
 
@@ -35,6 +63,7 @@ class Counters:
         failures: rejects of connection scope, by code; at most one.
         states: states entered, as "connection.open" or "session.idle".
         steps, proposals, commits, target_only: rounds asked for, proposed whole, committed, and committed without draft.
+        unused: whole proposals that were never committed; the discard that ended each has its reason.
         committed: drafted tokens committed, by place in the proposal.
         accepted: drafted tokens that verification accepted, by place, also those behind a stop token; known to the
             verifier alone.
@@ -45,7 +74,7 @@ class Counters:
 
     __slots__ = (
         "accepted", "bytes_received", "bytes_sent", "commits", "committed", "discards", "dropped", "failures",
-        "proposals", "row_bytes", "rows", "states", "steps", "target_only", "tokens",
+        "proposals", "row_bytes", "rows", "states", "steps", "target_only", "tokens", "unused",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,7 +86,7 @@ class Counters:
         )
         self.committed = [0] * MAX_DEPTH
         self.accepted = [0] * MAX_DEPTH
-        self.steps = self.proposals = self.commits = self.target_only = self.tokens = 0
+        self.steps = self.proposals = self.commits = self.target_only = self.tokens = self.unused = 0
         self.rows = self.row_bytes = self.bytes_sent = self.bytes_received = 0
 
     def as_dict(self) -> dict[str, int | dict[str, int] | list[int]]:
@@ -67,6 +96,36 @@ class Counters:
             value = getattr(self, name)
             result[name] = dict(value) if isinstance(value, dict) else list(value) if isinstance(value, list) else value
         return result
+
+    def imbalance(self, role: Role, *, drafting: int = 0, ready: int = 0) -> list[str]:
+        """The `EQUATIONS` that these counters break, each with its numbers; none as long as every round is accounted for.
+
+        Args:
+            role: whose counters they are. A passive judge counts other things, and has no such equations.
+            drafting, ready: rounds open now, as `Endpoint.open_rounds` has them.
+        """
+        verifier = role is Role.VERIFIER
+        discards, stopped = sum(self.discards.values()), self.states[f"session.{SessionState.STOPPED}"]
+        accepted, committed = self.accepted, self.committed
+        holds = {
+            "rounds": self.steps == self.commits + discards + drafting + ready,
+            "proposals": self.proposals == self.commits + self.unused + ready,
+            "tokens": self.tokens == self.target_only + sum(committed) + self.commits - stopped,
+            "committed": _falling([self.commits, *committed]),
+            "accepted": _falling([self.commits, *accepted]) and all(map(int.__ge__, accepted, committed))
+            if verifier
+            else not any(accepted),
+            "rows": self.rows >= self.proposals and (not verifier or self.row_bytes <= self.bytes_received),
+            "states": self.states[f"session.{SessionState.DRAFTING}"] == self.steps
+            and self.states[f"session.{SessionState.READY}"] == self.proposals,
+            "failures": sum(self.failures.values()) == self.states[f"connection.{ConnectionState.FAILED}"],
+        }
+        numbers = (
+            f"steps {self.steps}, proposals {self.proposals}, commits {self.commits}, discards {discards}, unused {self.unused}, "
+            f"drafting {drafting}, ready {ready}, target_only {self.target_only}, tokens {self.tokens}, "
+            f"committed {committed}, accepted {accepted}, rows {self.rows}"
+        )
+        return [f"{EQUATIONS[name]}: broken by {numbers}" for name, good in holds.items() if not good]
 
     def count_committed(self, tokens: int) -> None:
         """Count the leading drafted tokens of one round that were committed."""
@@ -79,6 +138,10 @@ class Counters:
 
 def _names(scope: str) -> list[str]:
     return [code.name.lower() for code in RejectCode if code.scope == scope]
+
+
+def _falling(numbers: list[int]) -> bool:
+    return all(a >= b for a, b in pairwise(numbers))
 
 
 def _count(places: list[int], leading: int) -> None:

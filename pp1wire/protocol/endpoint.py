@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.compose import unsigned
-from pp1wire.protocol.counters import Counters
+from pp1wire.protocol.counters import CONNECTION_LOST, Counters
 from pp1wire.protocol.session import Session, Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
 from pp1wire.protocol.verifier_messages import VerifierMessages
@@ -159,7 +159,10 @@ class Endpoint(ABC, Generic[Event]):
         self._lose_sessions()
 
     def _lose_sessions(self) -> None:
-        """Every session of the connection is gone."""
+        """Every session of the connection is gone, and with it the round that was open."""
+        for session in () if self._live is None else self._live.sessions.open.values():
+            self.counters.discards[CONNECTION_LOST] += session.open_round() is not None
+            self.counters.unused += session.state is SessionState.READY
 
     # Helpers.
 
@@ -167,6 +170,17 @@ class Endpoint(ABC, Generic[Event]):
     def open_sessions(self) -> tuple[int, ...]:
         """Numbers of the sessions that are open; none once the connection is over."""
         return tuple(self._live.sessions.open) if self._live is not None and self.state is ConnectionState.OPEN else ()
+
+    @property
+    def open_rounds(self) -> tuple[int, int]:
+        """Rounds open now: without a whole proposal yet, and with one that waits for its COMMIT."""
+        states = [self._session(number).state for number in self.open_sessions]
+        return states.count(SessionState.DRAFTING), states.count(SessionState.READY)
+
+    def imbalance(self) -> list[str]:
+        """The equations between the counters that are broken; see `Counters.imbalance`. Always none."""
+        drafting, ready = self.open_rounds
+        return self.counters.imbalance(self.role, drafting=drafting, ready=ready)
 
     def prefix_ids(self, session: int) -> npt.NDArray[np.int32]:
         """The session's committed prefix, int32 [n]. Raises LocalProtocolError if it is not open."""

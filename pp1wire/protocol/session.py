@@ -19,6 +19,8 @@ from pp1wire.wire import Agreement, Step
 
 __all__ = ["OpenRound", "Session", "Sessions", "draw_tickets", "step_tickets"]
 
+_COMMITTED = (SessionEvent.COMMIT, SessionEvent.COMMIT_NONE)
+
 
 def step_tickets(steps: Sequence[Step]) -> list[npt.NDArray[np.int64]]:
     """The proposal tickets of every position of each STEP, int64 [depth], in [0, 2^24)."""
@@ -126,7 +128,9 @@ class Sessions:
 
     def move(self, session: Session, event: SessionEvent) -> None:
         """Follow the table. The caller has checked that it lists `event` (else KeyError, and nothing changes)."""
-        session.state = SESSION[session.state][event]
+        before, session.state = session.state, SESSION[session.state][event]
+        if before is SessionState.READY and event not in _COMMITTED:
+            self.counters.unused += 1
         self.counters.states[f"session.{session.state}"] += 1
         if session.state is SessionState.CLOSED:
             del self.open[session.number]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pp1wire.protocol.compose import LAST_U32, reset_message
-from pp1wire.protocol.counters import CONNECTION_LOST, DEADLINE
+from pp1wire.protocol.counters import DEADLINE
 from pp1wire.protocol.endpoint import Buffer, Endpoint, Live
 from pp1wire.protocol.events import Agreed, Ended, ProposalReady, TargetOnly, VerifierEvent
 from pp1wire.protocol.negotiation import agree, check_own, decode_hello, possible_agreements
@@ -180,10 +180,8 @@ class VerifierConnection(Endpoint[VerifierEvent]):
         self._queue(frame)
 
     def _lose_sessions(self) -> None:
+        super()._lose_sessions()
         self._hello_deadline = None
-        if self._live is not None:
-            sessions = self._live.sessions.open.values()
-            self.counters.discards[CONNECTION_LOST] += sum(s.open_round() is not None for s in sessions)
         for request in self._requests.values():
             request.let_go()
         self._requests.clear()

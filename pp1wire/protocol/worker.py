@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
+from pp1wire.protocol.counters import CANCELLED, VERIFIER_DISCARDED
 from pp1wire.protocol.endpoint import Buffer, Endpoint, Live
 from pp1wire.protocol.events import (
     Agreed,
@@ -222,10 +223,14 @@ class Worker(Endpoint[WorkerEvent]):
 
     def _frames(self, frames: list[Frame], live: Live, events: list[WorkerEvent]) -> None:
         for frame in frames:
+            session = live.sessions.open.get(frame.header.session)
+            was_open = session is not None and session.open_round() is not None
             message = live.from_verifier.judge(frame)
             if isinstance(message, Step):
                 events.append(Draft(message))
             elif isinstance(message, Reset):
+                why = VERIFIER_DISCARDED if message.reason is ResetReason.FAULT else CANCELLED
+                self.counters.discards[why] += was_open
                 events.append(_reset_event(message))
             else:
                 events.append(Committed(message))

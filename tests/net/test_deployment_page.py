@@ -140,8 +140,8 @@ def test_every_fallback_is_in_the_table():
     told = {name for first, *_ in rows("### When there is no draft") for name in re.findall(r"`(\w+)`", first)}
     discards = set(Counters().discards) - {code.name.lower() for code in RejectCode}
     client = VerifierClient("127.0.0.1:1", terms())
-    # A wait that the caller cancels gives no round.
-    assert told == {"None", *client.fallbacks, *discards} - {"cancelled"}
+    # A wait that the caller cancels gives no round, and what a verifier discarded it tells by its own reason.
+    assert told == {"None", *client.fallbacks, *discards} - {"cancelled", "verifier_discarded"}
 
 
 def test_every_field_of_terms_is_in_the_tables_with_its_default():

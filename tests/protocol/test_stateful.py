@@ -241,6 +241,7 @@ class LockStep(RuleBasedStateMachine):
             return
         assert self.verifier.error is None
         assert self.worker.error is None
+        assert self.verifier.imbalance() == self.worker.imbalance() == []
         rounds = sum(s.open_round() is not None for s in self.verifier._live.sessions.open.values())
         assert self.verifier._pool.held() <= rounds + len(self.held)
 
