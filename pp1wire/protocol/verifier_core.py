@@ -155,8 +155,9 @@ class VerifierConnection(Endpoint[VerifierEvent]):
     # The end of a round that failed.
 
     def _discard(self, session: Session, reason: str, events: list[VerifierEvent]) -> None:
-        self._open().from_worker.discard(session)
-        self.counters.discards[reason] += 1
+        live = self._open()
+        live.from_worker.discard(session)
+        live.sessions.count_discard(session.latest, reason)
         self._void(session, reason, events)
 
     def _void(self, session: Session, reason: str, events: list[VerifierEvent]) -> None:
