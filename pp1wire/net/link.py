@@ -19,6 +19,7 @@ __all__ = ["Link", "LinkOwner", "peer_name"]
 _RECEIVE_BYTES = 1 << 20
 _WRITE_HIGH_WATER = 1 << 20
 _ONE_WRITE = 1 << 16  # up to here a copy costs less than another packet
+_LINGER = 2.0  # seconds in which a peer may still read what was queued when the connection ended
 
 
 class LinkOwner(Protocol):
@@ -31,7 +32,7 @@ class LinkOwner(Protocol):
         """Bytes came; they are valid during this call."""
 
     def link_eof(self) -> None:
-        """The peer sends no more. The socket closes once everything queued is written."""
+        """The peer sends no more. The socket closes once everything queued is written, or soon."""
 
     def link_lost(self, error: Exception | None) -> None:
         """The socket is gone; called once, last."""
@@ -116,7 +117,7 @@ class Link(asyncio.BufferedProtocol):
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def close(self, linger: float = 2.0) -> None:
+    def close(self, linger: float = _LINGER) -> None:
         """Write what is queued, then close; after `linger` seconds close whatever the peer does.
 
         Where the transport can, the peer is told first and given the chance to close: a close with unread bytes would
@@ -133,7 +134,7 @@ class Link(asyncio.BufferedProtocol):
         else:
             self._transport.close()
         self._shutting = True
-        self._linger = asyncio.get_running_loop().call_later(linger, self._transport.abort)
+        self._abort_after(linger)
 
     def abort(self) -> None:
         """Close at once; what is queued is lost."""
@@ -178,6 +179,8 @@ class Link(asyncio.BufferedProtocol):
         self._tapped.peer_closed()
         if not self._shutting:
             self._owner.link_eof()
+        # asyncio closes the socket when all is written: never, if the peer ended its half and reads no more.
+        self._abort_after(_LINGER)
         return False
 
     def pause_writing(self) -> None:
@@ -198,6 +201,10 @@ class Link(asyncio.BufferedProtocol):
             self._linger.cancel()
         if self._transport is not None:
             self._lose(exc)
+
+    def _abort_after(self, seconds: float) -> None:
+        if self._transport is not None and self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
 
     def _lose(self, error: Exception | None) -> None:
         self._tapped.closed()
