@@ -15,7 +15,7 @@ from pp1wire.net.address import Address, UnixAddress, parse_address
 from pp1wire.net.errors import NetError, summary
 from pp1wire.net.link import peer_name
 from pp1wire.net.models import DraftModel
-from pp1wire.net.sockets import bound_address, listen, unlink_if_ours
+from pp1wire.net.sockets import BACKLOG, bound_address, listen, unlink_if_ours
 from pp1wire.net.stages import Stages
 from pp1wire.net.tally import Tally, add
 from pp1wire.net.tap import Tap
@@ -92,6 +92,7 @@ class WorkerServer:
         self._handshakes: set[asyncio.Task[None]] = set()
         self._finished: Tally = add(Counters().as_dict())
         self._ended = asyncio.Event()
+        self._closing = False
         self.refused_connections = 0
         """Connections turned away because the server was full."""
         self.accepted_connections = 0
@@ -125,7 +126,10 @@ class WorkerServer:
             self._inode = os.stat(self.address.path).st_ino  # noqa: PTH116 - one call, no Path needed
         loop = asyncio.get_running_loop()
         make = loop.create_unix_server if isinstance(self.address, UnixAddress) else loop.create_server
-        self._server = await make(self._accept, sock=sock)
+        # One accept() at a time: asyncio tries as often as this number says even when there are no descriptors left, and logs
+        # each try.
+        self._server = await make(self._accept, sock=sock, backlog=1)
+        sock.listen(BACKLOG)
         _log.info("serving at %s", self.address)
         return self.address
 
@@ -139,6 +143,7 @@ class WorkerServer:
             self._executor.shutdown(wait=False)
             self._ended.set()
             return
+        self._closing = True
         self._server.close()
         unlink_if_ours(self.address, self._inode)
         for handshake in self._handshakes:
@@ -163,6 +168,8 @@ class WorkerServer:
     # Inside.
 
     def _accept(self) -> asyncio.BaseProtocol:
+        if self._closing:
+            return _Closed()  # it was accepted in the turn of the loop in which the server ended
         if len(self._connections) >= 2 * self._max_connections:
             self.refused_connections += 1
             _log.warning(
