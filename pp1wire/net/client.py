@@ -8,12 +8,13 @@ import secrets
 import ssl
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy.typing as npt
 
 from pp1wire.net.address import Address, parse_address
 from pp1wire.net.errors import ConnectError, NetError, summary
+from pp1wire.net.logs import EventLog
 from pp1wire.net.request import Request
 from pp1wire.net.stages import Stages
 from pp1wire.net.tally import Tally, add
@@ -24,8 +25,6 @@ from pp1wire.protocol import Counters
 from pp1wire.wire import Agreement, HelloRole
 
 __all__ = ["VerifierClient", "connect"]
-
-_log = logging.getLogger("pp1wire.net")
 
 _LONGEST_DELAY = 2.0
 
@@ -76,6 +75,8 @@ class VerifierClient:
             ("not_connected", "connection_lost", "prefix_limit", "no_slot", "smaller_terms"), 0
         )
         """Rounds for which no proposal was to be had, by reason; discards are in `counters()`."""
+        self.log = EventLog("verifier")
+        """What is logged, and how often it was not, because there was too much of it."""
         self._tls = tls
         self._server_hostname = server_hostname
         self._connect_timeout = connect_timeout
@@ -143,6 +144,7 @@ class VerifierClient:
             await asyncio.gather(self._reconnecting, return_exceptions=True)
         if self._connection is not None:
             await self._connection.close()
+        self.log.flush()
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -184,13 +186,14 @@ class VerifierClient:
     async def _connect(self) -> None:
         connection = VerifierConnection(
             self.address, self.terms.hello(HelloRole.OFFER), hello_timeout=self._hello_timeout,
-            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages,
+            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages, log=self.log,
             accepted_before=self.events["connected"] > 0, on_lost=self._on_lost,
         )  # fmt: skip
         try:
             await connection.connect(self._connect_timeout, self._tls, self._server_hostname)
-        except ConnectError:
+        except ConnectError as error:
             self.events["connect_failed"] += 1
+            self._tell(logging.DEBUG, "connect_failed", f"not connected: {summary(error)}", retryable=error.retryable)
             raise
         finally:
             if not connection.is_live:
@@ -198,7 +201,11 @@ class VerifierClient:
         if connection.is_live:
             self._connection = connection
             self.events["connected"] += 1
-            _log.info("%s: agreed on %s rows", self.address, connection.agreement.representation.name.lower())
+            name = connection.agreement.representation.name.lower()
+            self._tell(logging.INFO, "agreed", f"agreed on {name} rows", representation=name)
+
+    def _tell(self, level: int, event: str, text: str, **fields: Any) -> None:
+        self.log.tell(level, event, text, peer=str(self.address), **fields)
 
     def _on_lost(self, connection: VerifierConnection) -> None:
         if connection is not self._connection:
@@ -209,7 +216,8 @@ class VerifierClient:
             request._lost(connection)
         if not self._closing:
             self.events["connection_lost"] += 1
-            _log.warning("%s: connection lost; requests go on with the target alone", self.address)
+            text = f"connection lost; requests go on with the target alone: {connection.lost_for}"
+            self._tell(logging.WARNING, "connection_lost", text)
             self._start_reconnecting()
 
     def _start_reconnecting(self) -> None:
@@ -224,7 +232,8 @@ class VerifierClient:
                 await self._connect()
             except ConnectError as error:
                 if not error.retryable or attempt + 1 == self._attempts:
-                    _log.warning("gave up connecting again: %s", summary(error))
+                    text = f"gave up connecting again: {summary(error)}"
+                    self._tell(logging.WARNING, "reconnect_given_up", text, retryable=error.retryable)
                     return
             else:
                 return

@@ -40,6 +40,9 @@ class LinkOwner(Protocol):
     def link_congested(self, congested: bool) -> None:
         """The peer reads too slowly, or has caught up."""
 
+    def link_unrecorded(self, why: str) -> None:
+        """The tap failed, and hears no more of this connection."""
+
 
 class Link(asyncio.BufferedProtocol):
     """A connected stream socket.
@@ -59,7 +62,7 @@ class Link(asyncio.BufferedProtocol):
         self._tap = tap
         self._buffer = memoryview(bytearray(receive_bytes))
         self._transport: asyncio.Transport | None = None
-        self._tapped = Tapped(None, is_client=is_client, local=None, peer=None)
+        self._tapped = Tapped(None, is_client=is_client, local=None, peer=None, on_failure=owner.link_unrecorded)
         self._early = bytearray()
         self._holds: set[str] = set()
         self._flowing = asyncio.Event()
@@ -155,7 +158,9 @@ class Link(asyncio.BufferedProtocol):
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         self.peer = peer_name(local, peer)
         _no_delay(transport.get_extra_info("socket"))
-        self._tapped = Tapped(self._tap, is_client=self._is_client, local=local, peer=peer)
+        self._tapped = Tapped(
+            self._tap, is_client=self._is_client, local=local, peer=peer, on_failure=self._owner.link_unrecorded
+        )
         self._owner.link_made()
         early, self._early = self._early, bytearray()
         if early:

@@ -14,6 +14,7 @@ from typing import Self, cast
 from pp1wire.net.address import Address, UnixAddress, parse_address
 from pp1wire.net.errors import NetError, summary
 from pp1wire.net.link import peer_name
+from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
 from pp1wire.net.sockets import BACKLOG, bound_address, listen, unlink_if_ours
 from pp1wire.net.stages import Stages
@@ -26,8 +27,6 @@ from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, Representation
 
 __all__ = ["WorkerServer"]
-
-_log = logging.getLogger("pp1wire.net")
 
 
 class WorkerServer:
@@ -98,6 +97,11 @@ class WorkerServer:
         self.accepted_connections = 0
 
     @property
+    def log(self) -> EventLog:
+        """What is logged, and how often it was not, because there was too much of it."""
+        return self._options.log
+
+    @property
     def stages(self) -> Stages:
         """Seconds in `draft` and `encode`, over all connections."""
         return self._options.stages
@@ -130,7 +134,7 @@ class WorkerServer:
         # each try.
         self._server = await make(self._accept, sock=sock, backlog=1)
         sock.listen(BACKLOG)
-        _log.info("serving at %s", self.address)
+        self.log.tell(logging.INFO, "serving", f"serving at {self.address}", address=str(self.address))
         return self.address
 
     async def wait_closed(self) -> None:
@@ -154,7 +158,8 @@ class WorkerServer:
         await self._server.wait_closed()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._ended.set()
-        _log.info("ended serving at %s", self.address)
+        self.log.tell(logging.INFO, "stopped", f"ended serving at {self.address}", address=str(self.address))
+        self.log.flush()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -169,14 +174,15 @@ class WorkerServer:
 
     def _accept(self) -> asyncio.BaseProtocol:
         if self._closing:
-            return _Closed()  # it was accepted in the turn of the loop in which the server ended
+            return _Closed(lambda _: None)  # it was accepted in the turn of the loop in which the server ended
         if len(self._connections) >= 2 * self._max_connections:
             self.refused_connections += 1
-            _log.warning(
-                "%s: a connection was closed: more than twice the limit of %d", self.address, self._max_connections
-            )
-            return _Closed()
+            return _Closed(self._tell_closed)
         return _TlsGate(self._handshake) if self._tls is not None else self._connection().link
+
+    def _tell_closed(self, peer: str) -> None:
+        text = f"a connection was closed: more than twice the limit of {self._max_connections}"
+        self.log.tell(logging.WARNING, "connection_refused", text, peer=peer, reason="too_many_connections")
 
     def _connection(self) -> WorkerConnection:
         full = len(self._connections) >= self._max_connections
@@ -214,7 +220,8 @@ class WorkerServer:
                 server_side=True, ssl_handshake_timeout=self._options.hello_timeout,
             )  # fmt: skip
         except OSError as error:  # ssl.SSLError and time-outs among them
-            _log.warning("%s: closed: TLS handshake: %s", peer, getattr(error, "reason", None) or summary(error))
+            text = f"closed: TLS handshake: {getattr(error, 'reason', None) or summary(error)}"
+            self.log.tell(logging.WARNING, "connection_refused", text, peer=peer, reason="tls_handshake")
         else:
             if secured is not None:
                 connection.link.connection_made(secured)
@@ -235,5 +242,9 @@ class _TlsGate(asyncio.Protocol):
 class _Closed(asyncio.Protocol):
     """A connection that is closed as soon as it is there."""
 
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._tell(peer_name(transport.get_extra_info("sockname"), transport.get_extra_info("peername")))
         transport.close()
