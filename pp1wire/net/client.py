@@ -17,11 +17,10 @@ from pp1wire.net.errors import ConnectError, NetError, summary
 from pp1wire.net.logs import EventLog
 from pp1wire.net.request import Request
 from pp1wire.net.stages import Stages
-from pp1wire.net.tally import Tally, add
+from pp1wire.net.tally import Books, Tally
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
 from pp1wire.net.verifier_connection import VerifierConnection
-from pp1wire.protocol import Counters
 from pp1wire.wire import Agreement, HelloRole
 
 __all__ = ["VerifierClient", "connect"]
@@ -89,7 +88,8 @@ class VerifierClient:
         self._reconnecting: asyncio.Task[None] | None = None
         self._slots: asyncio.Semaphore | None = None
         self._requests: set[Request] = set()
-        self._finished: Tally = add(Counters().as_dict())
+        self._books = Books()
+        self._waiting = 0
         self._closing = False
         self._first: Agreement | None = None
 
@@ -106,8 +106,17 @@ class VerifierClient:
 
     def counters(self) -> Tally:
         """The counters of all connections, added up; keys as of `pp1wire.protocol.Counters`."""
-        live = self._connection
-        return add(self._finished, *([] if live is None else [live.core.counters.as_dict()]))
+        return self._books.tally()
+
+    def levels(self) -> dict[str, int]:
+        """What is open now: the connection, requests and those that wait for a slot, sessions and slots, buffers, rounds."""
+        live = self._live()
+        return {
+            "connections": int(live is not None),
+            "requests": len(self._requests),
+            "waiting_requests": self._waiting,
+            "held_buffers": 0 if live is None else live.core.held_buffers,
+        } | self._books.levels()
 
     def request(self, prefix_ids: npt.ArrayLike, *, root_seed: int | None = None, context_version: int = 0) -> Request:
         """A request that continues `prefix_ids`; enter it with `async with`, which waits for a free slot.
@@ -172,7 +181,11 @@ class VerifierClient:
             raise NetError(
                 f"the client of {self.address} is not connected; use it as `async with connect(…) as client:`"
             )
-        await self._slots.acquire()
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
         self._requests.add(request)
         self._start_reconnecting()
 
@@ -189,6 +202,7 @@ class VerifierClient:
             step_timeout=self._step_timeout, tap=self._tap, stages=self.stages, log=self.log,
             accepted_before=self.events["connected"] > 0, on_lost=self._on_lost,
         )  # fmt: skip
+        self._books.open(connection.core)
         try:
             await connection.connect(self._connect_timeout, self._tls, self._server_hostname)
         except ConnectError as error:
@@ -197,7 +211,7 @@ class VerifierClient:
             raise
         finally:
             if not connection.is_live:
-                self._finished = add(self._finished, connection.core.counters.as_dict())
+                self._books.close(connection.core)
         if connection.is_live:
             self._connection = connection
             self.events["connected"] += 1
@@ -208,10 +222,10 @@ class VerifierClient:
         self.log.tell(level, event, text, peer=str(self.address), **fields)
 
     def _on_lost(self, connection: VerifierConnection) -> None:
+        self._books.close(connection.core)
         if connection is not self._connection:
             return
         self._connection = None
-        self._finished = add(self._finished, connection.core.counters.as_dict())
         for request in self._requests:
             request._lost(connection)
         if not self._closing:

@@ -18,11 +18,10 @@ from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
 from pp1wire.net.sockets import BACKLOG, bound_address, listen, unlink_if_ours
 from pp1wire.net.stages import Stages
-from pp1wire.net.tally import Tally, add
+from pp1wire.net.tally import Books, Tally
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
 from pp1wire.net.worker_connection import WorkerConnection, WorkerOptions
-from pp1wire.protocol import Counters
 from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, Representation
 
@@ -89,7 +88,7 @@ class WorkerServer:
         self._inode: int | None = None
         self._connections: set[WorkerConnection] = set()
         self._handshakes: set[asyncio.Task[None]] = set()
-        self._finished: Tally = add(Counters().as_dict())
+        self._books = Books()
         self._ended = asyncio.Event()
         self._closing = False
         self.refused_connections = 0
@@ -113,7 +112,12 @@ class WorkerServer:
 
     def counters(self) -> Tally:
         """The counters of all connections since the start, added up; keys as of `pp1wire.protocol.Counters`."""
-        return add(self._finished, *(c.core.counters.as_dict() for c in self._connections))
+        return self._books.tally()
+
+    def levels(self) -> dict[str, int]:
+        """What is open now: connections and how many there may be, sessions and slots for them, rounds drafting and ready."""
+        connections = {"connections": len(self._connections), "max_connections": self._max_connections}
+        return connections | self._books.levels()
 
     async def start(self) -> Address:
         """Listen; the address, with the real port.
@@ -190,12 +194,12 @@ class WorkerServer:
         self.accepted_connections += not full
         connection = WorkerConnection(self._options, refuse=full, on_end=self._forget)
         self._connections.add(connection)
+        self._books.open(connection.core)
         return connection
 
     def _forget(self, connection: WorkerConnection) -> None:
-        if connection in self._connections:
-            self._connections.discard(connection)
-            self._finished = add(self._finished, connection.core.counters.as_dict())
+        self._connections.discard(connection)
+        self._books.close(connection.core)
 
     def _handshake(self, transport: asyncio.Transport) -> None:
         connection = self._connection()
@@ -207,7 +211,7 @@ class WorkerServer:
             self._handshakes.discard(task)
             if not connection.link.is_made:
                 transport.abort()
-                self._connections.discard(connection)
+                self._forget(connection)
 
         task.add_done_callback(done)
 

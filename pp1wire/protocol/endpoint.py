@@ -65,6 +65,11 @@ class Endpoint(ABC, Generic[Event]):
         """The connection's, once the HELLOs are settled."""
         return None if self._live is None else self._live.agreement
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is an agreement, and no end yet."""
+        return self._live is not None and self.state is ConnectionState.OPEN
+
     # Bytes out.
 
     @property

@@ -98,6 +98,11 @@ class VerifierConnection(Endpoint[VerifierEvent]):
         """Close the connection from this side: every session is gone. Raises LocalProtocolError if it is over."""
         self._end()
 
+    @property
+    def held_buffers(self) -> int:
+        """Halves of slots that a round or a consumer of its proposal holds, of 2 · max_slots."""
+        return 0 if self._pool is None else self._pool.held()
+
     def next_deadline(self) -> float | None:
         """When `check_deadlines` has something to do, on the caller's clock; None for never."""
         deadlines = [r.deadline for r in self._requests.values() if r.deadline is not None]
