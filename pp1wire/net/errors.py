@@ -36,9 +36,9 @@ class ConnectError(NetError):
     """No agreement with a worker at this address.
 
     Attributes:
-        retryable: whether trying again later can help (nobody listens, the worker is full or draining), or never will (the
-            two ends disagree on what they are bound to, the worker does not accept this end's certificate, or the peer speaks
-            another protocol).
+        retryable: whether trying again later can help (nobody listens, the worker is full or draining, its answer came damaged),
+            or never will (the two ends disagree on what they are bound to, the worker does not accept this end's certificate,
+            or the peer speaks another protocol).
     """
 
     def __init__(self, message: str, *, retryable: bool) -> None:

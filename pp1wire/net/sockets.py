@@ -13,6 +13,7 @@ from typing import Any
 
 from pp1wire.net.address import Address, TcpAddress, UnixAddress
 from pp1wire.net.errors import ConnectError, NetError
+from pp1wire.net.tls import is_refusal
 
 __all__ = ["BACKLOG", "bound_address", "connect_error", "connected_socket", "listen", "unlink_if_ours"]
 
@@ -196,8 +197,15 @@ def _occupied(path: str) -> str:
     return "another process listens there; stop it, or choose another path"
 
 
-def connect_error(address: Address, error: BaseException, *, tls: bool) -> ConnectError:
-    """What it means that a socket could not be connected."""
+def connect_error(address: Address, error: BaseException, *, tls: bool, accepted_before: bool = False) -> ConnectError:
+    """What it means that a socket could not be connected.
+
+    Args:
+        address: the worker's.
+        error: of the system, or of TLS.
+        tls: whether it was to be spoken.
+        accepted_before: whether a worker was there, and took this end's certificate; then more may pass.
+    """
     if isinstance(error, TimeoutError):
         return ConnectError(f"cannot connect to {address}: no answer in time", retryable=True)
     if isinstance(error, ConnectionRefusedError):
@@ -207,11 +215,14 @@ def connect_error(address: Address, error: BaseException, *, tls: bool) -> Conne
     if isinstance(error, FileNotFoundError):
         return ConnectError(f"cannot connect to {address}: no such socket; start a worker there first", retryable=True)
     if isinstance(error, socket.gaierror):
-        return ConnectError(f"cannot connect to {address}: host unknown ({error.strerror})", retryable=False)
+        return ConnectError(f"cannot connect to {address}: host unknown ({error.strerror})", retryable=accepted_before)
     if tls and isinstance(error, ConnectionError):
         return ConnectError(
             f"cannot connect to {address}: closed during the TLS handshake; does the worker speak TLS?", retryable=True
         )
     text = getattr(error, "verify_message", None) or getattr(error, "reason", None) or getattr(error, "strerror", None)
     what = "TLS: " if type(error).__module__ == "ssl" else ""
-    return ConnectError(f"cannot connect to {address}: {what}{text or error}", retryable=not what)
+    return ConnectError(
+        f"cannot connect to {address}: {what}{text or error}",
+        retryable=not what or (accepted_before and not is_refusal(error)),
+    )

@@ -18,6 +18,7 @@ from pp1wire.net.notice_log import NoticeLog, reject_fields
 from pp1wire.net.sockets import connect_error, connected_socket
 from pp1wire.net.stages import Stages
 from pp1wire.net.tap import Tap
+from pp1wire.net.tls import is_refusal
 from pp1wire.protocol import (
     Agreed,
     ConnectionState,
@@ -46,6 +47,9 @@ _ADVICE = {
     "draining": "it is shutting down; try another worker",
 }
 _PASSING = ("capacity", "draining")
+# What a network makes of a good HELLO that it cuts or damages; the first two are also what other protocols look like.
+_FOREIGN = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
+_DAMAGED = (RejectCode.TRUNCATED, RejectCode.HEADER_CHECKSUM_MISMATCH, RejectCode.BODY_CHECKSUM_MISMATCH)
 _WHY = {
     "unread": "the worker does not read what it is sent",
     "generation_exhausted": "a request came to the last generation that there is",
@@ -62,7 +66,7 @@ class VerifierConnection:
         tap: hears both directions.
         stages: where decoding is timed.
         log: the client's.
-        accepted_before: whether the worker took this end's certificate on an earlier connection.
+        accepted_before: whether a worker at this address was agreed with before: then more of what fails may pass.
         on_lost: told once that every session here is gone, after their waiters were.
     """
 
@@ -138,7 +142,7 @@ class VerifierConnection:
                     ssl_handshake_timeout=timeout if tls else None,
                 )
         except (OSError, UnicodeError) as error:
-            raise connect_error(self.address, error, tls=self._tls) from None
+            raise connect_error(self.address, error, tls=self._tls, accepted_before=self._accepted_before) from None
         try:
             settled = await self._agreed
         except asyncio.CancelledError:
@@ -258,7 +262,7 @@ class VerifierConnection:
             reason = str(getattr(error, "reason", None) or summary(error))
             what = f"connection lost: {reason}"
             self.lost_for = self.lost_for if self._gone else reason
-        self._lose(self._no_answer(what, refused=isinstance(error, ssl.SSLError)))
+        self._lose(self._no_answer(what, refused=is_refusal(error)))
 
     def link_congested(self, congested: bool) -> None:
         """Requests ask `ready_for_more` before they send, so nothing is to be done here."""
@@ -359,7 +363,8 @@ class VerifierConnection:
                 f"{self.address} refused the offer for {reason}: {advice}" + (f" ({unequal})" if unequal else ""),
                 retryable=reason in _PASSING,
             )
-        foreign = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
-        if isinstance(error, RemoteProtocolError) and error.code in foreign:
-            return ConnectError(f"{self.address} does not speak PP1 v2: {summary(error)}", retryable=False)
-        return ConnectError(f"{self.address}: {summary(error)}", retryable=False)
+        code = error.code if isinstance(error, RemoteProtocolError) else None
+        if code in _FOREIGN:
+            what = "does not speak PP1 v2" if not self._accepted_before else "no longer speaks PP1 v2"
+            return ConnectError(f"{self.address} {what}: {summary(error)}", retryable=self._accepted_before)
+        return ConnectError(f"{self.address}: {summary(error)}", retryable=code in _DAMAGED)
