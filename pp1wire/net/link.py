@@ -202,6 +202,8 @@ class Link(asyncio.BufferedProtocol):
         """The socket is gone."""
         self._closed.set()
         self._flowing.set()
+        # Link and owner refer to each other, so they stay until the garbage collector comes; a megabyte need not.
+        self._buffer = memoryview(b"")
         if self._linger is not None:
             self._linger.cancel()
         if self._transport is not None:
