@@ -64,7 +64,7 @@ EVENTS: Final[Mapping[str, Event]] = MappingProxyType(
         "preflight_failed": Event("worker", "WARNING", "peer"),
         "proposal_refused": Event("verifier", "WARNING", _ROUND),
         "recording_failed": Event("worker verifier", "WARNING", "peer"),
-        SUPPRESSED: Event("worker verifier", "WARNING", "peer reason suppressed suppressed_event seconds"),
+        SUPPRESSED: Event("worker verifier", "DEBUG INFO WARNING", "peer reason suppressed suppressed_event seconds"),
     }
 )
 """Every event. Names and fields are stable: there may come more, but none changes its meaning."""
@@ -78,6 +78,8 @@ class _Window:
     ends: float
     passed: int = 0
     held: int = 0
+    level: int = 0
+    """The highest of those that did not pass."""
 
 
 class RateLimit:
@@ -98,7 +100,7 @@ class RateLimit:
     def __len__(self) -> int:
         return len(self._windows)
 
-    def admit(self, key: Key, now: float) -> bool:
+    def admit(self, key: Key, now: float, level: int = 0) -> bool:
         """Whether this one passes; `ended` must have been called for `now` before."""
         window = self._windows.get(key)
         if window is None and len(self._windows) >= self._keys:
@@ -108,19 +110,21 @@ class RateLimit:
             window = self._windows[key] = _Window(now + self._interval)
         passes = window.passed < self._limit
         window.passed += passes
-        window.held += not passes
+        if not passes:
+            window.held += 1
+            window.level = max(window.level, level)
         return passes
 
-    def ended(self, now: float) -> list[tuple[Key, int]]:
-        """Forget the intervals that are over; the keys of which some did not pass, and how many."""
+    def ended(self, now: float) -> list[tuple[Key, int, int]]:
+        """Forget the intervals that are over; the keys of which some did not pass, how many, and their highest level."""
         over = []
         for key, window in self._windows.items():
             if window.ends > now:
                 break
-            over.append((key, window.held))
-        for key, _ in over:
+            over.append((key, window.held, window.level))
+        for key, *_ in over:
             del self._windows[key]
-        return [(key, held) for key, held in over if held]
+        return [(key, held, level) for key, held, level in over if held]
 
     def next_end(self) -> float | None:
         """When the first interval ends in which some did not pass; None if there is none."""
@@ -168,7 +172,8 @@ class EventLog:
         now = self._clock()
         self._summarise(now)
         peer = str(fields.get("peer", ""))
-        if not self._limit.admit((event, str(fields.get("code") or fields.get("reason") or ""), _host(peer)), now):
+        key = (event, str(fields.get("code") or fields.get("reason") or ""), _host(peer))
+        if not self._limit.admit(key, now, level):
             self.suppressed += 1
             self._arm(now)
             return
@@ -182,12 +187,12 @@ class EventLog:
         self._summarise(float("inf"))
 
     def _summarise(self, now: float) -> None:
-        for (event, reason, host), held in self._limit.ended(now):
+        for (event, reason, host), held, level in self._limit.ended(now):
             what = f"{event} ({reason})" if reason else event
             text = f"{host or 'several peers'}: {what}: suppressed={held} more lines of the last {self._interval:g} s"
             fields = {"suppressed": held, "suppressed_event": event, "seconds": self._interval}
             fields |= {name: value for name, value in (("peer", host), ("reason", reason)) if value}
-            self._write(logging.WARNING, SUPPRESSED, text, None, fields)
+            self._write(level, SUPPRESSED, text, None, fields)
 
     def _write(
         self, level: int, event: str, text: str, exc_info: BaseException | None, fields: Mapping[str, Any]
