@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,4 +59,14 @@ def report(arguments: argparse.Namespace) -> VectorReport | AgainstReport:
             arguments.wrong_usage("--expected-failures goes with --against")
         return run_vectors()
     expected = read_expected_failures(arguments.expected_failures)
-    return run_against(arguments.against, expected=expected, seconds=arguments.timeout)
+    return run_against(
+        arguments.against, expected=expected, seconds=arguments.timeout,
+        progress=_tell if sys.stderr is not None and sys.stderr.isatty() else None,
+    )  # fmt: skip
+
+
+def _tell(done: int, total: int) -> None:
+    """On a terminal: how far it is, and then nothing."""
+    line = f"{done} of {total} vectors"
+    sys.stderr.write(f"\r{line}" if done < total else f"\r{' ' * len(line)}\r")
+    sys.stderr.flush()

@@ -18,6 +18,7 @@ __all__ = ["Decoder", "DecoderError"]
 _LONGEST_ANSWER = 1 << 20
 _KEPT_STDERR = 2000
 _READ = 65_536
+_MOST_READS = 32
 
 
 class DecoderError(PP1Error):
@@ -173,15 +174,17 @@ class Decoder:
             self._child.kill()
         self._child.wait()
         for pipe in (self._in, self._out, self._err):
-            if pipe is self._err and not pipe.closed:
-                while self._take(pipe) and self._more(pipe):
-                    pass
+            if pipe is self._err:
+                self._take_rest(pipe)
             pipe.close()
 
-    def _more(self, pipe: IO[bytes]) -> bool:
+    def _take_rest(self, pipe: IO[bytes]) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(pipe, selectors.EVENT_READ)
-            return bool(selector.select(0))
+            # As much as a pipe holds is enough: what left the group may go on writing.
+            for _ in range(_MOST_READS):
+                if not selector.select(0) or not self._take(pipe):
+                    return
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

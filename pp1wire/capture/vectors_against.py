@@ -7,7 +7,7 @@ see everything: what it is known to miss stands in a list, and the run fails as 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -129,6 +129,7 @@ def run_against(
     expected: Iterable[str] = (),
     vectors: Sequence[Vector] | None = None,
     seconds: float = 10.0,
+    progress: Callable[[int, int], None] | None = None,
 ) -> AgainstReport:
     """Ask another decoder about every vector.
 
@@ -137,6 +138,7 @@ def run_against(
         expected: names of the vectors that it is known to fail.
         vectors: what to ask; None takes all of the installation.
         seconds: what one answer may take.
+        progress: called with the number of vectors that were answered, and of all.
 
     Raises:
         DecoderError: the program cannot be started, dies, hangs, or says what is no answer.
@@ -151,6 +153,8 @@ def run_against(
             except DecoderError as error:
                 raise DecoderError(f"{vector.name}: {error}") from None
             results.append(VectorResult(vector, _problem(vector, answer)))
+            if progress is not None:
+                progress(len(results), len(chosen))
         decoder.finish()
     return AgainstReport(tuple(results), frozenset(expected))
 

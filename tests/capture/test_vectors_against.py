@@ -48,7 +48,9 @@ def right(vector: Vector, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_whole_decoder_passes_all_vectors() -> None:
-    report = run_against(FULL)
+    told: list[tuple[int, int]] = []
+    report = run_against(FULL, progress=lambda done, total: told.append((done, total)))
+    assert told == [(i + 1, len(ALL)) for i in range(len(ALL))]
     assert report.ok
     assert report.failed == ()
     assert len(report.results) == len(ALL)

@@ -90,6 +90,16 @@ def test_asserts_fail_where_a_struct_is_not_the_wire(
 
 
 @pytest.mark.system
+def test_a_big_endian_host_has_the_offsets_and_no_struct(tmp_path: Path) -> None:
+    big = ("-U__BYTE_ORDER__", "-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__")
+    text = HEADER.read_text(encoding="utf-8")
+    use = "int depth = PP1_STEP_DEPTH_OFFSET + PP1_REJECT_CODE_BAD_MAGIC;\n"
+    assert compiled((*C11, *big), text + use, tmp_path).returncode == 0
+    assert compiled((*C11, *big), text + "struct pp1_step step;\n", tmp_path).returncode != 0
+    assert compiled(C11, text + "struct pp1_step step;\n", tmp_path).returncode == 0
+
+
+@pytest.mark.system
 def test_reject_codes_in_c_have_the_scope_and_stage_of_the_schema(program: Path) -> None:
     said = subprocess.run([program, "codes"], capture_output=True, text=True, timeout=10, check=True).stdout
     assert said.splitlines() == [f"{c.number} {c.name} {c.scope} {c.stage}" for c in SCHEMA.enums["reject_code"]]

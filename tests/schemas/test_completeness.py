@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import struct
+import sys
+
 import pytest
 
 from schemas.generator import model
@@ -158,6 +162,16 @@ def test_every_message_is_too_short_too_long_cut_and_followed(message: model.Mes
     assert {"wrong_body_length", "oversized_body", "truncated", "extra_data", "body_checksum_mismatch"} <= codes
     senders = {r.vector["from"] for r in INVALID if r.message == message.name}
     assert senders == {"verifier", "worker"}, "both ends send it, rightly or not"
+
+
+def test_every_float_that_stands_alone_is_shown_at_both_ends_and_passed() -> None:
+    """Above zero and finite is all that a temperature has to be."""
+    floats = [(owner, field.name) for owner, field in FIELDS if field.kind == "float"]
+    assert floats == [("step", "temperature")]
+    legal = {r.vector["fields"]["temperature"] for r in VALID if r.message == "step"}
+    assert {math.ulp(0.0), sys.float_info.max} <= legal
+    spoilt = [r for r in INVALID if r.vector["path"] == "step.temperature"]
+    assert {repr(struct.unpack_from("<d", r.data, 72)[0]) for r in spoilt} == {"0.0", "-0.0", "-1.0", "nan", "inf"}
 
 
 def test_every_representation_and_shape_of_rows() -> None:

@@ -78,6 +78,9 @@ def check(command: Sequence[str], lists: Sequence[str], capsys: pytest.CaptureFi
     assert status == 0
     seen = {code: f"{c['passed']} of {c['vectors']}" for code, c in report["codes"].items() if c["passed"]}
     assert documented() == seen
+    assert f"of {len(SCHEMA.enums['reject_code'])} reject codes it shows {len(seen)}." in PAGE.read_text(
+        encoding="utf-8"
+    )
     assert report["vectors"] - len(report["failed"]) > 150
     status, report = ask(command, [], capsys)
     assert (status, report["ok"]) == (1, False)
