@@ -15,11 +15,10 @@ import signal
 import sys
 from pathlib import Path
 
-from pp1wire.capture.recorder import Recorder
 from pp1wire.net import WorkerServer, server_tls
 from pp1wire.protocol.tables import Role
 from tests.chaos import models
-from tests.chaos.telling import balance, commands, descriptors, tell
+from tests.chaos.telling import balance, commands, descriptors, limit_files, recorder_of, tell
 
 
 def main():
@@ -48,9 +47,8 @@ async def serve(arguments):
     if arguments.tls is not None:
         own = arguments.tls / arguments.certificate
         tls = server_tls(own.with_suffix(".pem"), own.with_suffix(".key"), arguments.tls / "ca.pem")
-    recorder = None if arguments.record is None else Recorder.create(arguments.record)
-    if arguments.largest_file is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (arguments.largest_file,) * 2)
+    recorder = recorder_of(arguments.record)
+    limit_files(arguments.largest_file)
     server = WorkerServer(
         arguments.address, model, models.terms(arguments.vocabulary, arguments.representation), tls=tls,
         max_connections=arguments.max_connections, hello_timeout=arguments.hello_timeout,
