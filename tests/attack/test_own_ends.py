@@ -81,7 +81,7 @@ def test_a_worker_with_one_representation_and_the_smallest_terms_passes_what_fit
         "hello/dense-not-served", "hello/sparse-reply-does-not-fit", "step/support-0", "step/support-over",
         "reset/id-padded", "commit/token-padded", "reset/slot", "step/slot", "commit/slot", "commit/bonus-early",
     }  # fmt: skip
-    assert "hello/sparse-not-served" not in skipped(report)
+    assert not [why for why in skipped(report).values() if "cannot be played here" in why]
 
 
 def test_a_verifier_with_one_representation_and_several_requests_passes_what_fits_it(tmp_path):
