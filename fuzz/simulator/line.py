@@ -56,6 +56,7 @@ class Line:
         end: the real Verifier.
         handles: proposals that can be read, and a few that no longer can.
         received, taken: bytes given to the end, and taken from it.
+        touched: whether anything was done with the end since it was checked.
         over: whether the connection is of no more use to the caller.
 
     Args:
@@ -79,6 +80,7 @@ class Line:
         self.outbox = Outbox(world, link, link.down, self.truth.verifier_made)
         self.handles: list[Handle] = []
         self.received = self.taken = 0
+        self.touched = True
         self.over = False
         self._timer = float("inf")
         self._team: Team | None = None
@@ -133,6 +135,7 @@ class Line:
 
     def pump(self) -> None:
         """Send what the end has queued, wait for its next deadline, close what is over."""
+        self.touched = True
         if self.truth.agreement is None:
             self.truth.agreement = self.end.agreement
         data = self.end.data_to_send()

@@ -58,7 +58,7 @@ class Scenario:
         step_timeout: virtual seconds.
         rates: by fault; those that are missing never come.
         calm_at: when faults end, in virtual seconds.
-        corrupt_first_token: the negative control: rounds whose first drafted token is this one are spoiled on the way.
+        spoil_token: the negative control: rounds that drafted this token are spoiled on the way.
     """
 
     vocab: int
@@ -77,7 +77,7 @@ class Scenario:
     step_timeout: float
     rates: dict[str, float] = field(default_factory=dict)
     calm_at: float = 0.0
-    corrupt_first_token: int | None = None
+    spoil_token: int | None = None
 
 
 def draw(rng: random.Random) -> Scenario:
