@@ -59,6 +59,19 @@ def test_one_changed_field_of_a_completion_is_the_only_fault(name):
     assert told.split()[-1] == (f"COMPLETION_{wanted[name]}_MISMATCH" if name in wanted else "COMPLETION")
 
 
+def test_another_law_gets_its_token_its_checksums_and_its_completion():
+    """What follows from a row: the token of its ticket, and the list of row checksums that COMPLETION is over."""
+    data = next(d for d in SESSIONS if d[0] == 0 and HARNESSES["negotiated_session"].run(d).endswith("COMPLETION"))
+    pieces = [piece for record in script.parse(data)[1] for piece in split(record.who, record.data)]
+    row, end = next(p for p in pieces if p.kind == MessageType.REPLY), pieces[-1]
+    before = end.get("rows_checksum")
+    _move_mass(row, random.Random(1))
+    walked(pieces)
+    assert end.get("rows_checksum") != before
+    changed = script.pack(0, [script.Record(p.who, bytes(p.data)) for p in pieces])
+    assert HARNESSES["negotiated_session"].run(changed) == HARNESSES["negotiated_session"].run(data)
+
+
 def test_a_prefix_that_changes_early_is_followed_to_the_end():
     """Another prompt: digests, positions and tokens of all later frames are made right."""
     data = max(SESSIONS, key=lambda d: len(script.parse(d)[1]) * (d[0] == 1))
