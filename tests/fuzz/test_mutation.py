@@ -61,7 +61,7 @@ def test_one_changed_field_of_a_completion_is_the_only_fault(name):
 
 def test_another_law_gets_its_token_its_checksums_and_its_completion():
     """What follows from a row: the token of its ticket, and the list of row checksums that COMPLETION is over."""
-    data = next(d for d in SESSIONS if d[0] == 0 and HARNESSES["negotiated_session"].run(d).endswith("COMPLETION"))
+    data = next(d for d in SESSIONS if d[0] == 0 and HARNESSES["negotiated_session"].run(d).endswith("REPLY COMPLETION"))
     pieces = [piece for record in script.parse(data)[1] for piece in split(record.who, record.data)]
     row, end = next(p for p in pieces if p.kind == MessageType.REPLY), pieces[-1]
     before = end.get("rows_checksum")
