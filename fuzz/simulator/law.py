@@ -33,8 +33,8 @@ _LEAST = 5.0
 Floats = npt.NDArray[Any]
 
 LAW = Scenario(
-    vocab=8, padded=8, model=2, representation=Representation.SPARSE, slots=4, depth=2, support=6, max_prefix=64, clients=1,
-    requests=12, tokens=40, ranks=1, stop=False, step_timeout=0.2, rates=_INDEPENDENT, calm_at=20.0,
+    vocab=8, padded=8, model=2, representation=Representation.SPARSE, both=False, slots=4, depth=2, support=6, max_prefix=64,
+    clients=1, requests=12, tokens=40, ranks=1, stop=False, step_timeout=0.2, rates=_INDEPENDENT, calm_at=20.0,
 )  # fmt: skip
 """Many requests, every fault that cannot see a token, and none that can."""
 

@@ -26,6 +26,7 @@ __all__ = ["Handle", "Line"]
 
 _HELLO_TIMEOUT = 0.5
 _GONE = 6
+_BUFFER = 1 << 14
 
 
 @dataclass(slots=True)
@@ -71,8 +72,11 @@ class Line:
         self._hear_event, self._lost = hear, lost
         self.owners: dict[int, RequestTruth] = {}
         self.truth = LineTruth(world.toys, self.owners)
+        # Room of the caller's own, shared or pinned memory say, or the end's.
+        buffer = bytearray(_BUFFER) if world.rng.random() < 0.3 else None
         self.end = Verifier(
             greeting(world.scenario, HelloRole.OFFER, world.nonce()),
+            buffer=buffer,
             hello_timeout=_HELLO_TIMEOUT,
             step_timeout=world.scenario.step_timeout,
         )

@@ -49,7 +49,8 @@ class Scenario:
     Attributes:
         vocab, padded: ids, and entries of a dense row.
         model: which of the toy models.
-        representation, slots, depth, support, max_prefix: of the offer.
+        representation: which one the worker prefers; both: whether the offer names the other, too.
+        slots, depth, support, max_prefix: of the offer; a worker may have less.
         clients: callers' processes, one connection each at a time.
         requests: of each client.
         tokens: most tokens of a request.
@@ -65,6 +66,7 @@ class Scenario:
     padded: int
     model: int
     representation: Representation
+    both: bool
     slots: int
     depth: int
     support: int
@@ -94,6 +96,7 @@ def draw(rng: random.Random) -> Scenario:
         padded=vocab + rng.choice((0, 0, 3)),
         model=rng.randrange(3),
         representation=rng.choice((Representation.SPARSE, Representation.SPARSE, Representation.DENSE)),
+        both=rng.random() < 0.5,
         slots=rng.randint(1, 4),
         depth=rng.randint(1, 5),
         support=rng.choice((1, 2, 4, 8)),

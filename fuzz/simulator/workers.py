@@ -46,7 +46,8 @@ class Seat:
         draining = world.chance("draining")
         if draining:
             link.fault("draining")
-        self.end = Worker(greeting(world.scenario, HelloRole.ANSWER, world.nonce()), draining=draining)
+        own = greeting(world.scenario, HelloRole.ANSWER, world.nonce(), **_capacities(world))
+        self.end = Worker(own, prefer=world.scenario.representation, draining=draining)
         self.outbox = Outbox(world, link, link.up, line.truth.worker_made)
         self.prefix: dict[int, list[int]] = {}
         self.generations: dict[int, int] = {}
@@ -291,6 +292,14 @@ class Machine:
     def _restart(self) -> None:
         self.up = True
         self._world.say("worker restarts")
+
+
+def _capacities(world: World) -> dict[str, int]:
+    """Now and then a worker has less room than it is asked for."""
+    rng, scenario = world.rng, world.scenario
+    if rng.random() < 0.75:
+        return {}
+    return {"max_slots": rng.randint(1, scenario.slots), "max_depth": rng.randint(1, scenario.depth)}
 
 
 def _identity(frame: bytes) -> tuple[int, int, int]:

@@ -138,7 +138,7 @@ def completion_early(patch):
     patch.setattr(pp1wire.protocol.worker_messages, "_check_completion", of_any_depth)
 
 
-@planted("rows of the round before a RESET are kept", "validated", "paired")
+@planted("rows of the round before a RESET are kept", "validated", "refused")
 def rows_outlive_reset(patch):
     applied = VerifierMessages._apply_step
     left = {}
