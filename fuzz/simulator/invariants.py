@@ -87,7 +87,9 @@ class Invariants:
 
     def _line(self, line: Line) -> None:
         for handle in line.handles:
-            _readable(handle)
+            _memory(handle)
+            if line.touched:
+                _readable(handle)
         if not line.touched:
             return
         line.touched = False
@@ -160,22 +162,27 @@ class Invariants:
 _BLAMELESS = ("deadline", "cancelled", "connection_lost", "consumer")
 
 
+def _memory(handle: Handle) -> None:
+    """What somebody holds is as it was."""
+    if (handle.retained > 0 or handle.owned()) and handle.now() != handle.rows:
+        violate("slots", f"{handle.proposal!r} is held, but its rows changed")
+
+
 def _readable(handle: Handle) -> None:
-    """What somebody holds can be read and is as it was; what nobody holds cannot."""
+    """What somebody holds can be read; what nobody holds cannot."""
     held = handle.retained > 0 or handle.owned()
     proposal = handle.proposal
     if proposal.live is not held:
         violate("slots", f"{proposal!r} is {'' if held else 'not '}held, but live is {proposal.live}")
-    try:
-        rows = proposal.ids.tobytes() + proposal.q.tobytes()
-    except LocalProtocolError:
-        if held:
-            violate("slots", f"{proposal!r} is held, but cannot be read")
-        return
-    if not held:
-        violate("validated", f"{proposal!r} can be read after its round")
-    if rows != handle.rows:
-        violate("slots", f"{proposal!r} is held, but its rows changed")
+    for read in (lambda: proposal.ids, lambda: proposal.q, proposal.rows):
+        try:
+            read()
+        except LocalProtocolError:
+            if held:
+                violate("slots", f"{proposal!r} is held, but cannot be read")
+        else:
+            if not held:
+                violate("validated", f"{proposal!r} can be read after its round")
 
 
 def _rows_are_honest(line: Line, session: SessionTruth, tokens: list[int], checksums: list[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,18 @@ _BUFFER = 1 << 14
 
 @dataclass(slots=True)
 class Handle:
-    """A proposal that was published, and what its rows were then."""
+    """A proposal that was published, the memory that its rows lie in, and what they were then."""
 
     proposal: Proposal
     session: SessionTruth
+    memory: tuple[npt.NDArray[Any], npt.NDArray[Any]]
     rows: bytes
     retained: int = 0
+
+    def now(self) -> bytes:
+        """What lies there now."""
+        ids, q = self.memory
+        return ids.tobytes() + q.tobytes()
 
     def owned(self) -> bool:
         """Whether its round is still open."""
@@ -160,7 +166,8 @@ class Line:
         """Take in a proposal, as its first consumer would."""
         proposal = event.proposal
         session = self.truth.sessions[event.session]
-        handle = Handle(proposal, session, proposal.ids.tobytes() + proposal.q.tobytes())
+        memory = proposal.ids, proposal.q
+        handle = Handle(proposal, session, memory, memory[0].tobytes() + memory[1].tobytes())
         self.handles.append(handle)
         session.ready = True
         self.truth.tally.ready += 1
