@@ -32,8 +32,8 @@ from pp1wire.wire import (
 )
 from pp1wire.wire._schema_v2 import DIRECTIONS, MAGIC
 from pp1wire.wire.agreement import fixed_body_bytes
+from pp1wire.wire.frames import check_body_checksum
 from pp1wire.wire.header import HEADER_BYTES, check_header
-from pp1wire.wire.messages import check_body_checksum
 
 __all__ = ["HELLO_FRAME_BYTES", "OneWay", "Outcome", "Resumed", "UnjudgedFrame"]
 

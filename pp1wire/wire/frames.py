@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import Final, NamedTuple, NoReturn
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import RejectCode
 from pp1wire.wire.agreement import Agreement
+from pp1wire.wire.checksums import body_checksum
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
-from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.reject import MESSAGE_NAMES, RemoteProtocolError
 
-__all__ = ["Frame", "FrameSplitter", "truncated"]
+__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "reject_in", "truncated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+# Frames of 100 bytes take several times that as objects, so no more of them than this exist at a time.
+_AT_ONCE: Final = 256
+
+
+class Frame(NamedTuple):
     """One whole frame: verified header, unjudged body."""
 
     header: Header
@@ -62,28 +67,42 @@ class FrameSplitter:
                 and raised by the next call. Nothing is delivered after it.
             LocalProtocolError: `data` is not contiguous.
         """
-        if self.error is not None:
-            del data
+        frames = [frame for group in self.groups(data) for frame in group]
+        # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
+        del data
+        if not frames:
             self._raise_error()
+        return frames
+
+    def groups(self, data: bytes | bytearray | memoryview) -> Iterator[list[Frame]]:
+        """The same frames as `feed` returns, some at a time; exhaust it before the next call.
+
+        What ends the stream is left in `error`, and raised by nobody but the next `feed` or `close`.
+
+        Raises:
+            LocalProtocolError: `data` is not contiguous.
+        """
+        if self.error is not None:
+            return
         view = _bytes_of(data)
         if self._pending:
             self._pending += view
             if len(self._pending) < self._needed:
-                return []
+                return
             # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
             view = memoryview(bytes(self._pending))
-            frames, used = self._split(view)
-            if used or self.error is not None:
-                self._pending = bytearray()
-                self._pending = self._rest(view, used)
-        else:
-            frames, used = self._split(view)
-            self._pending = self._rest(view, used)
-        # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
-        del data, view
-        if not frames:
-            self._raise_error()
-        return frames
+            self._pending = bytearray()
+        del data
+        position = 0
+        while True:
+            frames, position, more = self._split(view, position)
+            if frames:
+                yield frames
+            if not more:
+                break
+            del frames
+        if self.error is None:
+            self._pending = bytearray(view[position:])
 
     def close(self) -> None:
         """The stream ends here.
@@ -95,26 +114,25 @@ class FrameSplitter:
         if self._pending:
             raise truncated(self.offset, max(self._needed, HEADER_BYTES), len(self._pending))
 
-    def _rest(self, view: memoryview, used: int) -> bytearray:
-        return bytearray() if self.error is not None else bytearray(view[used:])
-
     def _raise_error(self) -> None:
         if self.error is not None:
             # Without the traceback of the time before, which would grow with every call.
             raise self.error.with_traceback(None)
 
-    def _split(self, view: memoryview) -> tuple[list[Frame], int]:
+    def _split(self, view: memoryview, position: int) -> tuple[list[Frame], int, bool]:
+        """Frames from `position` on, where they end, and whether there may be more."""
         frames: list[Frame] = []
-        position, size = 0, len(view)
+        size = len(view)
         try:
             while position < size:
+                if len(frames) == _AT_ONCE:
+                    return frames, position, True
                 if size - position < HEADER_BYTES:
                     check_opening(view[position : position + 6], self.offset)
                     # Another protocol is told at its first wrong byte, however its bytes are split.
                     self._needed = HEADER_BYTES if size - position >= 6 else size - position + 1
                     break
-                opening = view[position : position + HEADER_BYTES]
-                header = check_header(opening, self.offset, self.agreement, self.next_sequence)
+                header = check_header(view, self.offset, self.agreement, self.next_sequence, start=position)
                 length = HEADER_BYTES + header.body_length
                 if size - position < length:
                     self._needed = length
@@ -128,7 +146,36 @@ class FrameSplitter:
                     break
         except RemoteProtocolError as error:
             self.error = error.with_traceback(None)
-        return frames, position
+        return frames, position, False
+
+
+def reject_in(frame: Frame, code: RejectCode, at: int, name: str, expected: object, actual: object) -> NoReturn:
+    """Raise the reject of body field `name`, `at` bytes into the body of `frame`."""
+    message_type = frame.header.message_type
+    raise RemoteProtocolError(
+        code,
+        frame.offset + HEADER_BYTES + at,
+        f"{MESSAGE_NAMES[message_type]}.{name}",
+        expected,
+        actual,
+        message_type,
+        frame.header.identity,
+    )
+
+
+def check_body_checksum(frame: Frame) -> None:
+    """Raise BODY_CHECKSUM_MISMATCH unless the body is what its sender hashed, under the identity it was sent with."""
+    actual = body_checksum(frame.data)
+    if actual != frame.header.body_checksum:
+        raise RemoteProtocolError(
+            RejectCode.BODY_CHECKSUM_MISMATCH,
+            offset=frame.offset + 48,
+            path="header.body_checksum",
+            expected=actual,
+            actual=frame.header.body_checksum,
+            message_type=frame.header.message_type,
+            identity=frame.header.identity,
+        )
 
 
 def truncated(offset: int, needed: int, held: int) -> RemoteProtocolError:

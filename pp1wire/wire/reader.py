@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import Final
 
 from pp1wire.errors import LocalProtocolError
@@ -11,6 +10,7 @@ from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Reply
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
+from pp1wire.wire.bodies import Seen
 from pp1wire.wire.checksums import Buffer
 from pp1wire.wire.encode_rows import encode_replies
 from pp1wire.wire.frames import Frame, FrameSplitter, truncated
@@ -75,14 +75,19 @@ def encode(message: Message, agreement: Agreement | None, sequence: int) -> byte
     return encoded
 
 
-def decode_frame(frame: Frame, agreement: Agreement | None) -> Message:
+def decode_frame(frame: Frame, agreement: Agreement | None, seen: Seen | None = None) -> Message:
     """The message in a frame that a `FrameSplitter` returned; its arrays own their bytes.
+
+    Args:
+        frame: verified header, unjudged body.
+        agreement: the connection's; None for a HELLO.
+        seen: values of the messages before it, which this one shares where they are equal; kept small.
 
     Raises:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
     if frame.header.message_type is not MessageType.REPLY:
-        return decode_body(frame, agreement)
+        return decode_body(frame, agreement, {} if seen is None else seen)
     batch, error = read_rows([frame], _required(agreement))
     if error is not None:
         raise error
@@ -102,7 +107,7 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     if len(view) < HEADER_BYTES:
         check_opening(view[:6], 0)
         raise truncated(0, HEADER_BYTES, len(view))
-    header = check_header(view[:HEADER_BYTES], 0, agreement, sequence)
+    header = check_header(view, 0, agreement, sequence)
     size = HEADER_BYTES + header.body_length
     if len(view) < size:
         raise truncated(0, size, len(view))
@@ -133,6 +138,7 @@ class FrameReader:
         self._splitter = FrameSplitter(agreement, next_sequence)
         self._outcomes: deque[Message | RemoteProtocolError] = deque()
         self._ended = False
+        self._seen: Seen = {}
 
     @property
     def agreement(self) -> Agreement | None:
@@ -151,9 +157,9 @@ class FrameReader:
                 raised by every later call; after one of another scope reading goes on behind the frame.
         """
         if not self._ended:
-            # The splitter keeps its error; it is raised in its turn.
-            with suppress(RemoteProtocolError):
-                self._decode(self._splitter.feed(data))
+            for frames in self._splitter.groups(data):
+                if not self._decode(frames):
+                    break
             if self._splitter.error is not None and not self._ended:
                 self._end(self._splitter.error)
         # See FrameSplitter.feed: a raised error must not hold the caller's buffer.
@@ -182,7 +188,8 @@ class FrameReader:
                 raise outcome.with_traceback(None)
         self._splitter.close()
 
-    def _decode(self, frames: list[Frame]) -> None:
+    def _decode(self, frames: list[Frame]) -> bool:
+        """Whether the connection goes on."""
         index = 0
         while index < len(frames) and not self._ended:
             end = index
@@ -196,6 +203,7 @@ class FrameReader:
             else:
                 self._decode_one(frames[index])
                 index += 1
+        return not self._ended
 
     def _decode_rows(self, frames: list[Frame]) -> None:
         batch, error = read_rows(frames, _required(self.agreement))
@@ -208,7 +216,7 @@ class FrameReader:
 
     def _decode_one(self, frame: Frame) -> None:
         try:
-            self._outcomes.append(decode_frame(frame, self.agreement))
+            self._outcomes.append(decode_frame(frame, self.agreement, self._seen))
         except RemoteProtocolError as error:
             self._end(error)
 

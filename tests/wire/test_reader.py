@@ -64,17 +64,16 @@ def test_a_stream_that_ends_behind_an_undelivered_message(agreement: Agreement) 
     assert reader.agreement is agreement
 
 
-@both
-def test_a_row_judged_bad_without_a_reason_is_reported_and_not_accepted(
-    agreement: Agreement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_judged_bad_without_a_reason_is_reported_and_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two judgements cannot disagree; if they ever do, nothing passes."""
     monkeypatch.setattr(rows, "row_fault", lambda *_, **__: None)
-    bad = changed(encode(reply(agreement), agreement, 0), agreement, reply__entry_count=0)
+    good = encode_all([reply(SPARSE)] * 2, SPARSE)
+    frame = len(good) // 2
+    bad = good[:frame] + changed(good[frame:], SPARSE, reply__entry_count=0)
     with pytest.raises(PP1Error, match="please report"):
-        decode_replies(bad, agreement)
+        decode_replies(bad, SPARSE)
     with pytest.raises(PP1Error, match="please report"):
-        read_rows(FrameSplitter(agreement).feed(bad), agreement)
+        read_rows(FrameSplitter(SPARSE).feed(bad), SPARSE)
 
 
 def test_the_scope_of_every_code_is_one_of_three_and_says_what_it_means() -> None:
