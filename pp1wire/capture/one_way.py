@@ -240,7 +240,9 @@ class OneWay:
         own = _OWN.get(DIRECTIONS[frame.header.message_type])
         if own is not None:
             return own
-        return Direction.VERIFIER if frame.data[HEADER_BYTES] == HelloRole.OFFER else Direction.WORKER
+        # By a slice: a HELLO without a body has a right header, too, until its length is judged.
+        role = bytes(frame.data[HEADER_BYTES : HEADER_BYTES + 1])
+        return Direction.VERIFIER if role == bytes([HelloRole.OFFER]) else Direction.WORKER
 
     @staticmethod
     def _check_direction(direction: Direction, frame: Frame, agreement: Agreement) -> None:

@@ -11,14 +11,16 @@ A capture holds prompts, text and proposal seeds, so `Recorder.create` makes fil
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Literal, Self, TypeAlias
+from typing import BinaryIO, Literal, Self, TypeAlias, cast
 
 from pp1wire.capture.packets import MAX_PAYLOAD, Endpoint, Flags, build_ipv4_tcp
 from pp1wire.capture.pcapng import CaptureError, PcapngWriter
+from pp1wire.capture.pipe import Pipe
 from pp1wire.errors import LocalProtocolError
 
 __all__ = ["UNIX_SERVER_PORT", "Party", "RecordedConnection", "Recorder", "SocketAddress"]
@@ -184,14 +186,17 @@ class Recorder:
     def create(cls, path: str | os.PathLike[str]) -> Self:
         """Record into a file, replacing what is there; only its owner may read it. `close` closes it.
 
+        A pipe does as well. A reader that is slower than what is recorded slows it down, and one that takes nothing for half
+        a second ends the recording.
+
         Raises `CaptureError` where the file cannot be made.
         """
         try:
             # Not blocking: a pipe that nobody reads is an error now, and no wait without end.
             number = os.open(Path(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK, 0o600)
-            os.set_blocking(number, True)
             # Unbuffered: each block is one write of the operating system, so that a crash cannot leave half of one.
-            file = os.fdopen(number, "wb", buffering=0)
+            has_size = stat.S_ISREG(os.fstat(number).st_mode)
+            file = os.fdopen(number, "wb", buffering=0) if has_size else cast(BinaryIO, Pipe(number))
         except OSError as error:
             raise CaptureError(0, f"cannot create {os.fspath(path)}: {error.strerror}") from error
         try:

@@ -8,24 +8,22 @@ import secrets
 import ssl
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy.typing as npt
 
 from pp1wire.net.address import Address, parse_address
 from pp1wire.net.errors import ConnectError, NetError, summary
+from pp1wire.net.logs import EventLog
 from pp1wire.net.request import Request
 from pp1wire.net.stages import Stages
-from pp1wire.net.tally import Tally, add
+from pp1wire.net.tally import Books, Tally
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
 from pp1wire.net.verifier_connection import VerifierConnection
-from pp1wire.protocol import Counters
 from pp1wire.wire import Agreement, HelloRole
 
 __all__ = ["VerifierClient", "connect"]
-
-_log = logging.getLogger("pp1wire.net")
 
 _LONGEST_DELAY = 2.0
 
@@ -76,6 +74,8 @@ class VerifierClient:
             ("not_connected", "connection_lost", "prefix_limit", "no_slot", "smaller_terms"), 0
         )
         """Rounds for which no proposal was to be had, by reason; discards are in `counters()`."""
+        self.log = EventLog("verifier")
+        """What is logged, and how often it was not, because there was too much of it."""
         self._tls = tls
         self._server_hostname = server_hostname
         self._connect_timeout = connect_timeout
@@ -88,7 +88,8 @@ class VerifierClient:
         self._reconnecting: asyncio.Task[None] | None = None
         self._slots: asyncio.Semaphore | None = None
         self._requests: set[Request] = set()
-        self._finished: Tally = add(Counters().as_dict())
+        self._books = Books()
+        self._waiting = 0
         self._closing = False
         self._first: Agreement | None = None
 
@@ -105,8 +106,17 @@ class VerifierClient:
 
     def counters(self) -> Tally:
         """The counters of all connections, added up; keys as of `pp1wire.protocol.Counters`."""
-        live = self._connection
-        return add(self._finished, *([] if live is None else [live.core.counters.as_dict()]))
+        return self._books.tally()
+
+    def levels(self) -> dict[str, int]:
+        """What is open now: the connection, requests and those that wait for a slot, sessions and slots, buffers, rounds."""
+        live = self._live()
+        return {
+            "connections": int(live is not None),
+            "requests": len(self._requests),
+            "waiting_requests": self._waiting,
+            "held_buffers": 0 if live is None else live.core.held_buffers,
+        } | self._books.levels()
 
     def request(self, prefix_ids: npt.ArrayLike, *, root_seed: int | None = None, context_version: int = 0) -> Request:
         """A request that continues `prefix_ids`; enter it with `async with`, which waits for a free slot.
@@ -143,6 +153,7 @@ class VerifierClient:
             await asyncio.gather(self._reconnecting, return_exceptions=True)
         if self._connection is not None:
             await self._connection.close()
+        self.log.flush()
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -170,7 +181,11 @@ class VerifierClient:
             raise NetError(
                 f"the client of {self.address} is not connected; use it as `async with connect(…) as client:`"
             )
-        await self._slots.acquire()
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
         self._requests.add(request)
         self._start_reconnecting()
 
@@ -184,32 +199,39 @@ class VerifierClient:
     async def _connect(self) -> None:
         connection = VerifierConnection(
             self.address, self.terms.hello(HelloRole.OFFER), hello_timeout=self._hello_timeout,
-            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages,
+            step_timeout=self._step_timeout, tap=self._tap, stages=self.stages, log=self.log,
             accepted_before=self.events["connected"] > 0, on_lost=self._on_lost,
         )  # fmt: skip
+        self._books.open(connection.core)
         try:
             await connection.connect(self._connect_timeout, self._tls, self._server_hostname)
-        except ConnectError:
+        except ConnectError as error:
             self.events["connect_failed"] += 1
+            self._tell(logging.DEBUG, "connect_failed", f"not connected: {summary(error)}", retryable=error.retryable)
             raise
         finally:
             if not connection.is_live:
-                self._finished = add(self._finished, connection.core.counters.as_dict())
+                self._books.close(connection.core)
         if connection.is_live:
             self._connection = connection
             self.events["connected"] += 1
-            _log.info("%s: agreed on %s rows", self.address, connection.agreement.representation.name.lower())
+            name = connection.agreement.representation.name.lower()
+            self._tell(logging.INFO, "agreed", f"agreed on {name} rows", representation=name)
+
+    def _tell(self, level: int, event: str, text: str, **fields: Any) -> None:
+        self.log.tell(level, event, text, peer=str(self.address), **fields)
 
     def _on_lost(self, connection: VerifierConnection) -> None:
+        self._books.close(connection.core)
         if connection is not self._connection:
             return
         self._connection = None
-        self._finished = add(self._finished, connection.core.counters.as_dict())
         for request in self._requests:
             request._lost(connection)
         if not self._closing:
             self.events["connection_lost"] += 1
-            _log.warning("%s: connection lost; requests go on with the target alone", self.address)
+            text = f"connection lost; requests go on with the target alone: {connection.lost_for}"
+            self._tell(logging.WARNING, "connection_lost", text)
             self._start_reconnecting()
 
     def _start_reconnecting(self) -> None:
@@ -224,7 +246,8 @@ class VerifierClient:
                 await self._connect()
             except ConnectError as error:
                 if not error.retryable or attempt + 1 == self._attempts:
-                    _log.warning("gave up connecting again: %s", summary(error))
+                    text = f"gave up connecting again: {summary(error)}"
+                    self._tell(logging.WARNING, "reconnect_given_up", text, retryable=error.retryable)
                     return
             else:
                 return

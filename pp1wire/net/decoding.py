@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Collection
 from concurrent.futures import Executor
@@ -33,7 +32,6 @@ from pp1wire.wire._schema_v2 import MAX_DEPTH
 __all__ = ["Round", "decode"]
 
 T = TypeVar("T")
-_log = logging.getLogger("pp1wire.net")
 _NO_TOKENS = np.zeros(0, np.int32)
 
 
@@ -164,8 +162,9 @@ class _Decoder:
         """The round of this proposal, or of the target alone if there is none or it is refused; committed."""
         if isinstance(outcome, Proposal):
             verdict = await self._target.verify(self._request, outcome)
-            if verdict is not None:
+            if not isinstance(verdict, ProposalRefused):
                 return self._commit(outcome, verdict, propose_s)
+            self._request.tell_refused(verdict)
             outcome = self._request.discard()
         request, key = self._request, self._request.key
         token = await self._target.alone(request.prefix(), key)
@@ -223,8 +222,8 @@ class _Target:
             )
         self._state = state
 
-    async def verify(self, request: Request, proposal: Proposal) -> Verdict | None:
-        """The verdict; None if the proposal cannot be verified and must be discarded. Raises TargetModelError."""
+    async def verify(self, request: Request, proposal: Proposal) -> Verdict | ProposalRefused:
+        """The verdict, or why the proposal cannot be verified and must be discarded. Raises TargetModelError."""
         prefix, key = request.prefix(), request.key
         return await self._timed(prefix, proposal.tokens, lambda p: self._verdict(p, proposal, key))
 
@@ -232,12 +231,11 @@ class _Target:
         """A token of the target alone. Raises TargetModelError."""
         return await self._timed(prefix, _NO_TOKENS, lambda p: self._alone(p, key))
 
-    def _verdict(self, rows: Any, proposal: Proposal, key: Key) -> Verdict | None:
+    def _verdict(self, rows: Any, proposal: Proposal, key: Key) -> Verdict | ProposalRefused:
         try:
             return self._sampler.verify_chain(rows, proposal.rows(), proposal.tokens, key, logits=self._by_logits)
         except ProposalRefused as error:
-            _log.warning("proposal refused: %s", summary(error))
-            return None
+            return error
 
     def _alone(self, rows: Any, key: Key) -> int:
         return self._sampler.target_only_token(rows[0], key, logits=self._by_logits)

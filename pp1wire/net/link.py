@@ -19,6 +19,7 @@ __all__ = ["Link", "LinkOwner", "peer_name"]
 _RECEIVE_BYTES = 1 << 20
 _WRITE_HIGH_WATER = 1 << 20
 _ONE_WRITE = 1 << 16  # up to here a copy costs less than another packet
+_LINGER = 2.0  # seconds in which a peer may still read what was queued when the connection ended
 
 
 class LinkOwner(Protocol):
@@ -31,13 +32,16 @@ class LinkOwner(Protocol):
         """Bytes came; they are valid during this call."""
 
     def link_eof(self) -> None:
-        """The peer sends no more. The socket closes once everything queued is written."""
+        """The peer sends no more. The socket closes once everything queued is written, or soon."""
 
     def link_lost(self, error: Exception | None) -> None:
         """The socket is gone; called once, last."""
 
     def link_congested(self, congested: bool) -> None:
         """The peer reads too slowly, or has caught up."""
+
+    def link_unrecorded(self, why: str) -> None:
+        """The tap failed, and hears no more of this connection."""
 
 
 class Link(asyncio.BufferedProtocol):
@@ -58,7 +62,7 @@ class Link(asyncio.BufferedProtocol):
         self._tap = tap
         self._buffer = memoryview(bytearray(receive_bytes))
         self._transport: asyncio.Transport | None = None
-        self._tapped = Tapped(None, is_client=is_client, local=None, peer=None)
+        self._tapped = Tapped(None, is_client=is_client, local=None, peer=None, on_failure=owner.link_unrecorded)
         self._early = bytearray()
         self._holds: set[str] = set()
         self._flowing = asyncio.Event()
@@ -116,7 +120,7 @@ class Link(asyncio.BufferedProtocol):
         if not self._holds and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def close(self, linger: float = 2.0) -> None:
+    def close(self, linger: float = _LINGER) -> None:
         """Write what is queued, then close; after `linger` seconds close whatever the peer does.
 
         Where the transport can, the peer is told first and given the chance to close: a close with unread bytes would
@@ -133,7 +137,7 @@ class Link(asyncio.BufferedProtocol):
         else:
             self._transport.close()
         self._shutting = True
-        self._linger = asyncio.get_running_loop().call_later(linger, self._transport.abort)
+        self._abort_after(linger)
 
     def abort(self) -> None:
         """Close at once; what is queued is lost."""
@@ -154,7 +158,9 @@ class Link(asyncio.BufferedProtocol):
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         self.peer = peer_name(local, peer)
         _no_delay(transport.get_extra_info("socket"))
-        self._tapped = Tapped(self._tap, is_client=self._is_client, local=local, peer=peer)
+        self._tapped = Tapped(
+            self._tap, is_client=self._is_client, local=local, peer=peer, on_failure=self._owner.link_unrecorded
+        )
         self._owner.link_made()
         early, self._early = self._early, bytearray()
         if early:
@@ -178,6 +184,8 @@ class Link(asyncio.BufferedProtocol):
         self._tapped.peer_closed()
         if not self._shutting:
             self._owner.link_eof()
+        # asyncio closes the socket when all is written: never, if the peer ended its half and reads no more.
+        self._abort_after(_LINGER)
         return False
 
     def pause_writing(self) -> None:
@@ -194,10 +202,16 @@ class Link(asyncio.BufferedProtocol):
         """The socket is gone."""
         self._closed.set()
         self._flowing.set()
+        # Link and owner refer to each other, so they stay until the garbage collector comes; a megabyte need not.
+        self._buffer = memoryview(b"")
         if self._linger is not None:
             self._linger.cancel()
         if self._transport is not None:
             self._lose(exc)
+
+    def _abort_after(self, seconds: float) -> None:
+        if self._transport is not None and self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
 
     def _lose(self, error: Exception | None) -> None:
         self._tapped.closed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from array import array
 from collections.abc import Sequence
 from types import TracebackType
@@ -12,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
+from pp1wire.net.errors import summary
 from pp1wire.net.models import Tokens
 from pp1wire.protocol import Proposal, TargetOnly
 from pp1wire.protocol.compose import unsigned
-from pp1wire.sampling import Key, proposal_seed, verification_seed
+from pp1wire.sampling import Key, ProposalRefused, proposal_seed, verification_seed
 from pp1wire.wire import CommitKind
 
 if TYPE_CHECKING:
@@ -139,6 +141,15 @@ class Request:
             self._connection.flush_soon()
         self._release()
         return TargetOnly(self._session, self.generation, reason)
+
+    def tell_refused(self, error: ProposalRefused) -> None:
+        """Log that verification refused the held proposal; `discard` follows. Raises LocalProtocolError."""
+        held = self._held()
+        self._client.log.tell(
+            logging.WARNING, "proposal_refused",
+            f"session {held.session} generation {held.generation} round {held.round}: proposal refused: {summary(error)}",
+            peer=str(self._client.address), session=held.session, generation=held.generation, round=held.round,
+        )  # fmt: skip
 
     def target_only(self, token: int) -> None:
         """Commit one token of the target alone, drawn with `key`, as a round of its own.

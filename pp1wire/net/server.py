@@ -14,20 +14,18 @@ from typing import Self, cast
 from pp1wire.net.address import Address, UnixAddress, parse_address
 from pp1wire.net.errors import NetError, summary
 from pp1wire.net.link import peer_name
+from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
-from pp1wire.net.sockets import bound_address, listen, unlink_if_ours
+from pp1wire.net.sockets import BACKLOG, bound_address, listen, unlink_if_ours
 from pp1wire.net.stages import Stages
-from pp1wire.net.tally import Tally, add
+from pp1wire.net.tally import Books, Tally
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
 from pp1wire.net.worker_connection import WorkerConnection, WorkerOptions
-from pp1wire.protocol import Counters
 from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, Representation
 
 __all__ = ["WorkerServer"]
-
-_log = logging.getLogger("pp1wire.net")
 
 
 class WorkerServer:
@@ -90,11 +88,17 @@ class WorkerServer:
         self._inode: int | None = None
         self._connections: set[WorkerConnection] = set()
         self._handshakes: set[asyncio.Task[None]] = set()
-        self._finished: Tally = add(Counters().as_dict())
+        self._books = Books()
         self._ended = asyncio.Event()
+        self._closing = False
         self.refused_connections = 0
         """Connections turned away because the server was full."""
         self.accepted_connections = 0
+
+    @property
+    def log(self) -> EventLog:
+        """What is logged, and how often it was not, because there was too much of it."""
+        return self._options.log
 
     @property
     def stages(self) -> Stages:
@@ -108,7 +112,12 @@ class WorkerServer:
 
     def counters(self) -> Tally:
         """The counters of all connections since the start, added up; keys as of `pp1wire.protocol.Counters`."""
-        return add(self._finished, *(c.core.counters.as_dict() for c in self._connections))
+        return self._books.tally()
+
+    def levels(self) -> dict[str, int]:
+        """What is open now: connections and how many there may be, sessions and slots for them, rounds drafting and ready."""
+        connections = {"connections": len(self._connections), "max_connections": self._max_connections}
+        return connections | self._books.levels()
 
     async def start(self) -> Address:
         """Listen; the address, with the real port.
@@ -125,8 +134,11 @@ class WorkerServer:
             self._inode = os.stat(self.address.path).st_ino  # noqa: PTH116 - one call, no Path needed
         loop = asyncio.get_running_loop()
         make = loop.create_unix_server if isinstance(self.address, UnixAddress) else loop.create_server
-        self._server = await make(self._accept, sock=sock)
-        _log.info("serving at %s", self.address)
+        # One accept() at a time: asyncio tries as often as this number says even when there are no descriptors left, and logs
+        # each try.
+        self._server = await make(self._accept, sock=sock, backlog=1)
+        sock.listen(BACKLOG)
+        self.log.tell(logging.INFO, "serving", f"serving at {self.address}", address=str(self.address))
         return self.address
 
     async def wait_closed(self) -> None:
@@ -139,6 +151,7 @@ class WorkerServer:
             self._executor.shutdown(wait=False)
             self._ended.set()
             return
+        self._closing = True
         self._server.close()
         unlink_if_ours(self.address, self._inode)
         for handshake in self._handshakes:
@@ -149,7 +162,8 @@ class WorkerServer:
         await self._server.wait_closed()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._ended.set()
-        _log.info("ended serving at %s", self.address)
+        self.log.tell(logging.INFO, "stopped", f"ended serving at {self.address}", address=str(self.address))
+        self.log.flush()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -163,13 +177,16 @@ class WorkerServer:
     # Inside.
 
     def _accept(self) -> asyncio.BaseProtocol:
+        if self._closing:
+            return _Closed(lambda _: None)  # it was accepted in the turn of the loop in which the server ended
         if len(self._connections) >= 2 * self._max_connections:
             self.refused_connections += 1
-            _log.warning(
-                "%s: a connection was closed: more than twice the limit of %d", self.address, self._max_connections
-            )
-            return _Closed()
+            return _Closed(self._tell_closed)
         return _TlsGate(self._handshake) if self._tls is not None else self._connection().link
+
+    def _tell_closed(self, peer: str) -> None:
+        text = f"a connection was closed: more than twice the limit of {self._max_connections}"
+        self.log.tell(logging.WARNING, "connection_refused", text, peer=peer, reason="too_many_connections")
 
     def _connection(self) -> WorkerConnection:
         full = len(self._connections) >= self._max_connections
@@ -177,12 +194,12 @@ class WorkerServer:
         self.accepted_connections += not full
         connection = WorkerConnection(self._options, refuse=full, on_end=self._forget)
         self._connections.add(connection)
+        self._books.open(connection.core)
         return connection
 
     def _forget(self, connection: WorkerConnection) -> None:
-        if connection in self._connections:
-            self._connections.discard(connection)
-            self._finished = add(self._finished, connection.core.counters.as_dict())
+        self._connections.discard(connection)
+        self._books.close(connection.core)
 
     def _handshake(self, transport: asyncio.Transport) -> None:
         connection = self._connection()
@@ -194,7 +211,7 @@ class WorkerServer:
             self._handshakes.discard(task)
             if not connection.link.is_made:
                 transport.abort()
-                self._connections.discard(connection)
+                self._forget(connection)
 
         task.add_done_callback(done)
 
@@ -207,7 +224,8 @@ class WorkerServer:
                 server_side=True, ssl_handshake_timeout=self._options.hello_timeout,
             )  # fmt: skip
         except OSError as error:  # ssl.SSLError and time-outs among them
-            _log.warning("%s: closed: TLS handshake: %s", peer, getattr(error, "reason", None) or summary(error))
+            text = f"closed: TLS handshake: {getattr(error, 'reason', None) or summary(error)}"
+            self.log.tell(logging.WARNING, "connection_refused", text, peer=peer, reason="tls_handshake")
         else:
             if secured is not None:
                 connection.link.connection_made(secured)
@@ -228,5 +246,9 @@ class _TlsGate(asyncio.Protocol):
 class _Closed(asyncio.Protocol):
     """A connection that is closed as soon as it is there."""
 
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._tell(peer_name(transport.get_extra_info("sockname"), transport.get_extra_info("peername")))
         transport.close()

@@ -13,11 +13,14 @@ from typing import Any
 
 from pp1wire.net.address import Address, TcpAddress, UnixAddress
 from pp1wire.net.errors import ConnectError, NetError
+from pp1wire.net.tls import is_refusal
 
-__all__ = ["bound_address", "connect_error", "connected_socket", "listen", "unlink_if_ours"]
+__all__ = ["BACKLOG", "bound_address", "connect_error", "connected_socket", "listen", "unlink_if_ours"]
 
-_BACKLOG = 64
+BACKLOG = 64
+"""Connections that the system queues until they are accepted."""
 _BETWEEN_PROBES = 0.05  # seconds; bind and listen are microseconds apart
+_BETWEEN_TRIES = 0.02  # seconds
 
 
 def listen(address: Address) -> socket.socket:
@@ -38,13 +41,31 @@ async def connected_socket(address: Address) -> socket.socket:
     """A socket connected to `address`, by the first of its host's addresses where somebody listens. Raises OSError."""
     loop = asyncio.get_running_loop()
     if isinstance(address, UnixAddress):
-        return await _connected(socket.AF_UNIX, 0, address.path)
+        return await _connected_unix(address.path)
     # One at a time: asyncio's own search tells of all failures at once, and no longer what kind they were.
     *others, last = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     for family, _, protocol, _, name in others:
         with suppress(OSError):
             return await _connected(family, protocol, name)
     return await _connected(last[0], last[2], last[4])
+
+
+async def _connected_unix(path: str) -> socket.socket:
+    while True:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.connect(path)
+        except BlockingIOError:
+            # More wait to be accepted than the system queues. Nothing tells when that changes, and asyncio would take the socket
+            # for connected.
+            sock.close()
+            await asyncio.sleep(_BETWEEN_TRIES)
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
 
 
 async def _connected(family: int, protocol: int, name: Any) -> socket.socket:
@@ -79,7 +100,7 @@ def _listen_tcp(address: TcpAddress) -> socket.socket:
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(name)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
@@ -107,7 +128,7 @@ def _bind_unix(sock: socket.socket, path: str) -> None:
     sock.bind(path)
     # Before listen(), so that nobody else can have connected.
     os.chmod(path, 0o600)  # noqa: PTH101
-    sock.listen(_BACKLOG)
+    sock.listen(BACKLOG)
 
 
 def _take_over_unix(sock: socket.socket, path: str) -> None:
@@ -176,8 +197,15 @@ def _occupied(path: str) -> str:
     return "another process listens there; stop it, or choose another path"
 
 
-def connect_error(address: Address, error: BaseException, *, tls: bool) -> ConnectError:
-    """What it means that a socket could not be connected."""
+def connect_error(address: Address, error: BaseException, *, tls: bool, accepted_before: bool = False) -> ConnectError:
+    """What it means that a socket could not be connected.
+
+    Args:
+        address: the worker's.
+        error: of the system, or of TLS.
+        tls: whether it was to be spoken.
+        accepted_before: whether a worker was there, and took this end's certificate; then more may pass.
+    """
     if isinstance(error, TimeoutError):
         return ConnectError(f"cannot connect to {address}: no answer in time", retryable=True)
     if isinstance(error, ConnectionRefusedError):
@@ -187,11 +215,14 @@ def connect_error(address: Address, error: BaseException, *, tls: bool) -> Conne
     if isinstance(error, FileNotFoundError):
         return ConnectError(f"cannot connect to {address}: no such socket; start a worker there first", retryable=True)
     if isinstance(error, socket.gaierror):
-        return ConnectError(f"cannot connect to {address}: host unknown ({error.strerror})", retryable=False)
+        return ConnectError(f"cannot connect to {address}: host unknown ({error.strerror})", retryable=accepted_before)
     if tls and isinstance(error, ConnectionError):
         return ConnectError(
             f"cannot connect to {address}: closed during the TLS handshake; does the worker speak TLS?", retryable=True
         )
     text = getattr(error, "verify_message", None) or getattr(error, "reason", None) or getattr(error, "strerror", None)
     what = "TLS: " if type(error).__module__ == "ssl" else ""
-    return ConnectError(f"cannot connect to {address}: {what}{text or error}", retryable=not what)
+    return ConnectError(
+        f"cannot connect to {address}: {what}{text or error}",
+        retryable=not what or (accepted_before and not is_refusal(error)),
+    )

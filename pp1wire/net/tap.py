@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
@@ -17,8 +16,6 @@ __all__ = ["SocketAddress", "Tap", "TapConnection", "Tapped"]
 
 SocketAddress: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | str | bytes | None
 """As `socket.getpeername` has it: (host, port), (host, port, flow, scope), or a Unix socket's path ("": unnamed)."""
-
-_log = logging.getLogger("pp1wire.net")
 
 
 class TapConnection(Protocol):
@@ -46,15 +43,25 @@ class Tap(Protocol):
 
 
 class Tapped:
-    """One end's view of a tap: sent and received instead of client and server. A tap that fails is dropped, with a log line.
+    """One end's view of a tap: sent and received instead of client and server. A tap that fails is dropped.
 
     Args:
         tap: None for nobody.
         is_client: whether this end connected.
         local, peer: the two ends.
+        on_failure: told why a tap was dropped, in one line.
     """
 
-    def __init__(self, tap: Tap | None, *, is_client: bool, local: SocketAddress, peer: SocketAddress) -> None:
+    def __init__(
+        self,
+        tap: Tap | None,
+        *,
+        is_client: bool,
+        local: SocketAddress,
+        peer: SocketAddress,
+        on_failure: Callable[[str], None],
+    ) -> None:
+        self._on_failure = on_failure
         self._connection: TapConnection | None = None
         self._is_client = is_client
         if tap is not None:
@@ -62,7 +69,7 @@ class Tapped:
             try:
                 self._connection = tap.open(client, server, time.time_ns())
             except PP1Error as error:
-                _log.warning("recording: %s; this connection is not recorded", summary(error))
+                self._on_failure(f"recording: {summary(error)}; this connection is not recorded")
 
     def sent(self, data: bytes | memoryview) -> None:
         """This end handed `data` to the system."""
@@ -96,5 +103,5 @@ class Tapped:
         try:
             what()
         except PP1Error as error:
-            _log.warning("recording: %s; this connection is not recorded any further", summary(error))
             self._connection = None
+            self._on_failure(f"recording: {summary(error)}; this connection is not recorded any further")

@@ -11,9 +11,12 @@ import ssl
 
 from pp1wire.net.errors import NetError
 
-__all__ = ["client_tls", "server_tls"]
+__all__ = ["client_tls", "is_refusal", "server_tls"]
 
 Path = str | os.PathLike[str]
+
+# In OpenSSL's names of alerts and of its own findings: CERTIFICATE_VERIFY_FAILED, TLSV13_ALERT_CERTIFICATE_REQUIRED, and so on.
+_REFUSALS = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
 
 def server_tls(certificate: Path, key: Path, client_ca: Path) -> ssl.SSLContext:
@@ -44,6 +47,12 @@ def client_tls(server_ca: Path, certificate: Path, key: Path) -> ssl.SSLContext:
         NetError: a file is missing, or is not what it should be.
     """
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key, server_ca)
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether one end did not take the other's certificate; other failures of TLS can be a network's that damages or cuts."""
+    reason = str(getattr(error, "reason", None) or "")
+    return isinstance(error, ssl.SSLError) and any(word in reason for word in _REFUSALS)
 
 
 def _loaded(context: ssl.SSLContext, certificate: Path, key: Path, authorities: Path) -> ssl.SSLContext:

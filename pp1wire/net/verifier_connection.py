@@ -6,22 +6,26 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.net.address import Address, TcpAddress
 from pp1wire.net.differences import PeerHello, differences
 from pp1wire.net.errors import ConnectError, summary
 from pp1wire.net.link import Link
+from pp1wire.net.logs import EventLog
+from pp1wire.net.notice_log import NoticeLog, reject_fields
 from pp1wire.net.sockets import connect_error, connected_socket
 from pp1wire.net.stages import Stages
 from pp1wire.net.tap import Tap
+from pp1wire.net.tls import is_refusal
 from pp1wire.protocol import (
     Agreed,
     ConnectionState,
     Ended,
     Proposal,
     ProposalReady,
+    Role,
     TargetOnly,
     Verifier,
     VerifierEvent,
@@ -29,8 +33,6 @@ from pp1wire.protocol import (
 from pp1wire.wire import Agreement, Hello, RejectCode, RemoteProtocolError
 
 __all__ = ["Outcome", "VerifierConnection"]
-
-_log = logging.getLogger("pp1wire.net")
 
 Outcome: TypeAlias = Proposal | TargetOnly | None
 """What comes of a STEP; None if the connection was lost. A proposal is retained once, for the waiter to release."""
@@ -45,6 +47,13 @@ _ADVICE = {
     "draining": "it is shutting down; try another worker",
 }
 _PASSING = ("capacity", "draining")
+# What a network makes of a good HELLO that it cuts or damages; the first two are also what other protocols look like.
+_FOREIGN = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
+_DAMAGED = (RejectCode.TRUNCATED, RejectCode.HEADER_CHECKSUM_MISMATCH, RejectCode.BODY_CHECKSUM_MISMATCH)
+_WHY = {
+    "unread": "the worker does not read what it is sent",
+    "generation_exhausted": "a request came to the last generation that there is",
+}
 
 
 class VerifierConnection:
@@ -56,7 +65,8 @@ class VerifierConnection:
         hello_timeout, step_timeout: seconds, on the event loop's clock.
         tap: hears both directions.
         stages: where decoding is timed.
-        accepted_before: whether the worker took this end's certificate on an earlier connection.
+        log: the client's.
+        accepted_before: whether a worker at this address was agreed with before: then more of what fails may pass.
         on_lost: told once that every session here is gone, after their waiters were.
     """
 
@@ -69,6 +79,7 @@ class VerifierConnection:
         step_timeout: float,
         tap: Tap | None,
         stages: Stages,
+        log: EventLog,
         accepted_before: bool,
         on_lost: Callable[[VerifierConnection], None],
     ) -> None:
@@ -76,6 +87,10 @@ class VerifierConnection:
         self._own = offer
         self._answer = PeerHello(offer)
         self.core = Verifier(offer, hello_timeout=hello_timeout, step_timeout=step_timeout)
+        self.core.watch = NoticeLog(log, Role.VERIFIER, lambda: str(address))
+        self._log = log
+        self.lost_for = "ended by the worker"
+        """Why the connection is over, once it is: one line for people."""
         self.link = Link(self, is_client=True, tap=tap)
         self._loop = asyncio.get_running_loop()
         self._hello_timeout = hello_timeout
@@ -89,7 +104,6 @@ class VerifierConnection:
         self._waiters: dict[int, asyncio.Future[Outcome]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._flush_handle: asyncio.Handle | None = None
-        self._told: set[str] = set()
         self._gone = False
         self._tls = False
 
@@ -128,7 +142,7 @@ class VerifierConnection:
                     ssl_handshake_timeout=timeout if tls else None,
                 )
         except (OSError, UnicodeError) as error:
-            raise connect_error(self.address, error, tls=self._tls) from None
+            raise connect_error(self.address, error, tls=self._tls, accepted_before=self._accepted_before) from None
         try:
             settled = await self._agreed
         except asyncio.CancelledError:
@@ -143,6 +157,8 @@ class VerifierConnection:
         """Write what is queued, then end; every session is gone."""
         self.flush()
         self.link.close()
+        if not self._gone:
+            self._tell(logging.DEBUG, "connection_closed", "closed: ended here", reason="ended")
         self._lose()
         await self.link.wait_closed()
 
@@ -175,7 +191,7 @@ class VerifierConnection:
             async with asyncio.timeout(self._step_timeout):
                 await self.link.drained()
         except TimeoutError:
-            self.give_up("the worker does not read what it is sent")
+            self.give_up("unread")
 
     def flush_soon(self) -> None:
         """Send what is queued at the end of this turn of the loop, so that a COMMIT and the next STEP share one write."""
@@ -198,9 +214,10 @@ class VerifierConnection:
             self._timer = self._loop.call_at(deadline, self._check_deadlines)
 
     def give_up(self, why: str) -> None:
-        """Drop the connection for a reason of this side."""
+        """Drop the connection for a reason of this side: `unread`, or that of an `Ended`."""
         if not self._gone:
-            _log.warning("%s: closed: %s", self.address, why)
+            self.lost_for = _WHY.get(why, why)
+            self._tell(logging.WARNING, "connection_closed", f"closed: {self.lost_for}", reason=why)
             self.link.abort()
             self._lose()
 
@@ -242,11 +259,17 @@ class VerifierConnection:
         """The socket is gone."""
         what = "closed the connection without an answer"
         if error is not None:
-            what = f"connection lost: {getattr(error, 'reason', None) or summary(error)}"
-        self._lose(self._no_answer(what, refused=isinstance(error, ssl.SSLError)))
+            reason = str(getattr(error, "reason", None) or summary(error))
+            what = f"connection lost: {reason}"
+            self.lost_for = self.lost_for if self._gone else reason
+        self._lose(self._no_answer(what, refused=is_refusal(error)))
 
     def link_congested(self, congested: bool) -> None:
         """Requests ask `ready_for_more` before they send, so nothing is to be done here."""
+
+    def link_unrecorded(self, why: str) -> None:
+        """The tap failed."""
+        self._tell(logging.WARNING, "recording_failed", why)
 
     # Inside.
 
@@ -260,7 +283,6 @@ class VerifierConnection:
             if isinstance(event, ProposalReady):
                 self._settle(event.session, self._retained(event.proposal))
             elif isinstance(event, TargetOnly):
-                self._tell_discard(event)
                 self._settle(event.session, event)
             elif isinstance(event, Agreed):
                 self._agreement = event.agreement
@@ -270,13 +292,8 @@ class VerifierConnection:
                 return
         self.flush()
 
-    def _tell_discard(self, event: TargetOnly) -> None:
-        level, hint = logging.INFO, ""
-        if event.reason.startswith("completion_") and event.reason not in self._told:
-            # Without a word here a broken draft shows as slow decoding alone.
-            self._told.add(event.reason)
-            level, hint = logging.WARNING, "; the worker's log says why (more of these are told at level INFO)"
-        _log.log(level, "%s: session %d: round discarded: %s%s", self.address, event.session, event.reason, hint)
+    def _tell(self, level: int, event: str, text: str, **fields: Any) -> None:
+        self._log.tell(level, event, text, peer=str(self.address), **fields)
 
     def _over(self, reason: str) -> None:
         if self._agreement is not None:
@@ -306,7 +323,8 @@ class VerifierConnection:
 
     def _fail(self, error: PP1Error) -> None:
         if self._agreement is not None:
-            _log.warning("%s: closed: %s", self.address, summary(error))
+            self.lost_for = summary(error)
+            self._tell(logging.WARNING, "connection_failed", f"closed: {self.lost_for}", **reject_fields(error))
         self.link.abort()
         self._lose(self._explain(error))
 
@@ -345,7 +363,8 @@ class VerifierConnection:
                 f"{self.address} refused the offer for {reason}: {advice}" + (f" ({unequal})" if unequal else ""),
                 retryable=reason in _PASSING,
             )
-        foreign = (RejectCode.BAD_MAGIC, RejectCode.UNSUPPORTED_VERSION)
-        if isinstance(error, RemoteProtocolError) and error.code in foreign:
-            return ConnectError(f"{self.address} does not speak PP1 v2: {summary(error)}", retryable=False)
-        return ConnectError(f"{self.address}: {summary(error)}", retryable=False)
+        code = error.code if isinstance(error, RemoteProtocolError) else None
+        if code in _FOREIGN:
+            what = "does not speak PP1 v2" if not self._accepted_before else "no longer speaks PP1 v2"
+            return ConnectError(f"{self.address} {what}: {summary(error)}", retryable=self._accepted_before)
+        return ConnectError(f"{self.address}: {summary(error)}", retryable=code in _DAMAGED)

@@ -8,13 +8,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any
 
 from pp1wire.errors import PP1Error
 from pp1wire.net.differences import PeerHello, differences
 from pp1wire.net.drafting import Drafter, DraftFailed, Superseded
 from pp1wire.net.errors import summary
 from pp1wire.net.link import Link
+from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
+from pp1wire.net.notice_log import NoticeLog, reject_fields
 from pp1wire.net.stages import Stages
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
@@ -27,6 +30,7 @@ from pp1wire.protocol import (
     Opened,
     Refused,
     ResetTo,
+    Role,
     Worker,
     WorkerEvent,
 )
@@ -35,9 +39,8 @@ from pp1wire.wire import Agreement, CompletionStatus, HelloRole, RefusalReason, 
 
 __all__ = ["WorkerConnection", "WorkerOptions"]
 
-_log = logging.getLogger("pp1wire.net")
-
 _RECEIVE_BYTES = 1 << 16  # a verifier's messages are small, but for prefixes
+_WHY = {"no_hello": "no HELLO came in time", "unread": "the verifier does not read its proposals"}
 _MOST_JOBS = 8  # rounds at work, or given up but not ended yet, above which no more is read
 
 
@@ -54,6 +57,7 @@ class WorkerOptions:
     write_timeout: float
     tap: Tap | None
     sampler: HostSampler
+    log: EventLog = field(default_factory=lambda: EventLog("worker"))
     stages: Stages = field(default_factory=lambda: Stages("draft", "encode"))
 
 
@@ -88,6 +92,8 @@ class WorkerConnection:
         self._timer: asyncio.TimerHandle | None = None
         self._draining = False
         self._lost = False
+        self._told_end = False
+        self.core.watch = NoticeLog(options.log, Role.WORKER, lambda: self.link.peer)
 
     async def drain(self, grace: float) -> None:
         """Take no new rounds, finish the open ones for up to `grace` seconds, tell the rest, and close."""
@@ -111,8 +117,8 @@ class WorkerConnection:
 
     def link_made(self) -> None:
         """Give the verifier a while to say HELLO."""
-        _log.debug("%s: connected", self.link.peer)
-        self._start_timer(self._options.hello_timeout, "no HELLO came in time")
+        self._tell(logging.DEBUG, "connection_opened", "connected")
+        self._start_timer(self._options.hello_timeout, "no_hello")
 
     def link_received(self, data: memoryview) -> None:
         """Judge bytes, follow the events, answer."""
@@ -138,15 +144,17 @@ class WorkerConnection:
         try:
             self.core.eof()
         except PP1Error as error:
-            _log.warning("%s: %s", self.link.peer, summary(error))
+            self._tell_failed(error)
         self._forget()
 
     def link_lost(self, error: Exception | None) -> None:
         """The socket is gone."""
-        if error is not None:
-            _log.info("%s: connection lost: %s", self.link.peer, summary(error))
+        if self._told_end:
+            pass
+        elif error is not None:
+            self._tell(logging.INFO, "connection_lost", f"connection lost: {summary(error)}")
         else:
-            _log.debug("%s: closed", self.link.peer)
+            self._tell(logging.DEBUG, "connection_closed", "closed", reason="ended")
         self._lost = True
         self._stop_timer()
         if self.core.state not in (ConnectionState.ENDED, ConnectionState.FAILED):
@@ -158,10 +166,14 @@ class WorkerConnection:
         """While the verifier does not read, take no more orders from it, and not for ever."""
         if congested:
             self.link.hold("write")
-            self._start_timer(self._options.write_timeout, "the verifier does not read its proposals")
+            self._start_timer(self._options.write_timeout, "unread")
         else:
             self._stop_timer()
             self.link.release("write")
+
+    def link_unrecorded(self, why: str) -> None:
+        """The tap failed."""
+        self._tell(logging.WARNING, "recording_failed", why)
 
     # Events.
 
@@ -171,7 +183,7 @@ class WorkerConnection:
         try:
             return self._options.fits is None or bool(self._options.fits(agreement))
         except Exception as error:  # noqa: BLE001 - a user's preflight may raise anything; then it has not said yes
-            _log.warning("%s: preflight raised %s", self.link.peer, summary(error))
+            self._tell(logging.WARNING, "preflight_failed", f"preflight raised {summary(error)}")
             return False
 
     def _follow(self, event: WorkerEvent) -> None:
@@ -190,10 +202,12 @@ class WorkerConnection:
         elif isinstance(event, Agreed):
             self._stop_timer()
             self._agreement = event.agreement
-            _log.info("%s: agreed on %s rows", self.link.peer, event.agreement.representation.name.lower())
+            name = event.agreement.representation.name.lower()
+            self._tell(logging.INFO, "agreed", f"agreed on {name} rows", representation=name)
         elif isinstance(event, Refused):
             self._stop_timer()
-            _log.warning("%s: offer refused: %s", self.link.peer, self._why(event.reason))
+            text = f"offer refused: {self._why(event.reason)}"
+            self._tell(logging.WARNING, "offer_refused", text, reason=event.reason.name.lower())
         elif isinstance(event, Ended):
             self._forget()
 
@@ -254,12 +268,13 @@ class WorkerConnection:
             self._give_up(step, CompletionStatus.INTERNAL, error)
 
     def _give_up(self, step: Step, status: CompletionStatus, error: Exception) -> None:
-        where = (self.link.peer, step.session, step.generation, step.round)
+        where = f"session {step.session} generation {step.generation} round {step.round}"
         name = status.name.lower()
-        _log.warning("%s: session %d generation %d round %d: %s: %s", *where, name, summary(error))
+        fields = {"session": step.session, "generation": step.generation, "round": step.round, "reason": name}
+        self._tell(logging.WARNING, "draft_failed", f"{where}: {name}: {summary(error)}", **fields)
         # Where in the model it happened is for whoever looks for it: a bad draft would fill the log with tracebacks.
         cause = error.__cause__ or error
-        _log.debug("%s: session %d generation %d round %d: traceback", *where, exc_info=cause)
+        self._tell(logging.DEBUG, "draft_traceback", f"{where}: traceback", exc_info=cause, **fields)
         self.core.fail(step, status)
 
     # Ends.
@@ -268,9 +283,16 @@ class WorkerConnection:
         self.link.send(self.core.buffers_to_send())
 
     def _fail(self, error: Exception) -> None:
-        _log.warning("%s: closed: %s", self.link.peer, summary(error))
+        self._tell_failed(error)
         self._forget()
         self.link.close()
+
+    def _tell(self, level: int, event: str, text: str, **fields: Any) -> None:
+        self._options.log.tell(level, event, text, peer=self.link.peer, **fields)
+
+    def _tell_failed(self, error: Exception) -> None:
+        self._told_end = True
+        self._tell(logging.WARNING, "connection_failed", f"closed: {summary(error)}", **reject_fields(error))
 
     def _forget(self) -> None:
         for session in self._sessions.values():
@@ -281,16 +303,17 @@ class WorkerConnection:
         if self._lost and not self._jobs:
             self._on_end(self)
 
-    def _start_timer(self, seconds: float, what: str) -> None:
+    def _start_timer(self, seconds: float, why: str) -> None:
         self._stop_timer()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out, what)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._time_out, why)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _time_out(self, what: str) -> None:
-        _log.warning("%s: closed: %s", self.link.peer, what)
+    def _time_out(self, why: str) -> None:
+        self._told_end = True
+        self._tell(logging.WARNING, "connection_closed", f"closed: {_WHY[why]}", reason=why)
         self._forget()
         self.link.abort()

@@ -22,6 +22,7 @@ from pp1wire.protocol.events import (
 )
 from pp1wire.protocol.judge import Conversation, Direction, Judged
 from pp1wire.protocol.negotiation import agree, answer_to, hello
+from pp1wire.protocol.notices import MessageDropped, Notice, RoundDiscarded, SessionReset
 from pp1wire.protocol.slots import Proposal, SlotPool, required_bytes, row_views
 from pp1wire.protocol.tables import ConnectionState, Role, SessionState
 from pp1wire.protocol.verifier import Verifier
@@ -38,12 +39,16 @@ __all__ = [
     "Draft",
     "Ended",
     "Judged",
+    "MessageDropped",
+    "Notice",
     "Opened",
     "Proposal",
     "ProposalReady",
     "Refused",
     "ResetTo",
     "Role",
+    "RoundDiscarded",
+    "SessionReset",
     "SessionState",
     "SlotPool",
     "TargetOnly",

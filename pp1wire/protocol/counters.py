@@ -17,6 +17,7 @@ __all__ = [
     "CONSUMER",
     "DEADLINE",
     "EQUATIONS",
+    "LATE_ANSWER",
     "VERIFIER_DISCARDED",
     "Counters",
 ]
@@ -31,6 +32,8 @@ CONSUMER: Final = "consumer"
 """A consumer of the proposal refused it after it was published (a rank's error, say)."""
 VERIFIER_DISCARDED: Final = "verifier_discarded"
 """On a worker: a RESET said that the verifier discarded the round; why, the verifier counts."""
+LATE_ANSWER: Final = "late_answer"
+"""On a worker: its owner answered a round that was gone; nothing was sent."""
 
 EQUATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -79,7 +82,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.discards = dict.fromkeys(_reasons(), 0)
-        self.dropped = dict.fromkeys(["late_answer", *_names("stale")], 0)
+        self.dropped = dict.fromkeys([LATE_ANSWER, *_names("stale")], 0)
         self.failures = dict.fromkeys([code.name.lower() for code in RejectCode], 0)
         self.states = dict.fromkeys(
             [f"connection.{s}" for s in ConnectionState] + [f"session.{s}" for s in SessionState], 0

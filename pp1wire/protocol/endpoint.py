@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol.compose import unsigned
 from pp1wire.protocol.counters import CONNECTION_LOST, Counters
+from pp1wire.protocol.notices import Notice, Watch
 from pp1wire.protocol.session import Session, Sessions
 from pp1wire.protocol.tables import CONNECTION, ConnectionEvent, ConnectionState, Role, SessionState
 from pp1wire.protocol.verifier_messages import VerifierMessages
@@ -52,6 +53,8 @@ class Endpoint(ABC, Generic[Event]):
         self.state = ConnectionState.START
         self.error: RemoteProtocolError | None = None
         """What ended the connection, if a fault did; every later `receive` raises it."""
+        self.watch: Watch | None = None
+        """Who hears of discards, drops and RESETs, beside the events."""
         self._splitter = FrameSplitter(None, 0)
         self._sequence = 0
         self._outgoing: list[bytes | memoryview] = []
@@ -61,6 +64,11 @@ class Endpoint(ABC, Generic[Event]):
     def agreement(self) -> Agreement | None:
         """The connection's, once the HELLOs are settled."""
         return None if self._live is None else self._live.agreement
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is an agreement, and no end yet."""
+        return self._live is not None and self.state is ConnectionState.OPEN
 
     # Bytes out.
 
@@ -112,7 +120,7 @@ class Endpoint(ABC, Generic[Event]):
     def _go_live(self, agreement: Agreement) -> None:
         self._enter(ConnectionEvent.ACCEPT)
         self._splitter.agreement = agreement
-        sessions = Sessions(agreement, self.counters, keep_ids=True)
+        sessions = Sessions(agreement, self.counters, keep_ids=True, watch=self._tell)
         self._live = Live(agreement, sessions, VerifierMessages(sessions), WorkerMessages(sessions))
 
     def _listening_states(self) -> Iterable[ConnectionState]:
@@ -160,9 +168,17 @@ class Endpoint(ABC, Generic[Event]):
 
     def _lose_sessions(self) -> None:
         """Every session of the connection is gone, and with it the round that was open."""
-        for session in () if self._live is None else self._live.sessions.open.values():
-            self.counters.discards[CONNECTION_LOST] += session.open_round() is not None
-            self.counters.unused += session.state is SessionState.READY
+        if self._live is None:
+            return
+        for session in self._live.sessions.open.values():
+            current = session.open_round()
+            if current is not None:
+                self.counters.unused += session.state is SessionState.READY
+                self._live.sessions.count_discard(current, CONNECTION_LOST)
+
+    def _tell(self, notice: Notice) -> None:
+        if self.watch is not None:
+            self.watch(notice)
 
     # Helpers.
 
@@ -174,7 +190,9 @@ class Endpoint(ABC, Generic[Event]):
     @property
     def open_rounds(self) -> tuple[int, int]:
         """Rounds open now: without a whole proposal yet, and with one that waits for its COMMIT."""
-        states = [self._session(number).state for number in self.open_sessions]
+        if self._live is None or self.state is not ConnectionState.OPEN:
+            return 0, 0
+        states = [session.state for session in list(self._live.sessions.open.values())]
         return states.count(SessionState.DRAFTING), states.count(SessionState.READY)
 
     def imbalance(self) -> list[str]:

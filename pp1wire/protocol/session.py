@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.protocol.counters import Counters
+from pp1wire.protocol.notices import MessageDropped, RoundDiscarded, SessionReset, Watch
 from pp1wire.protocol.prefix import CommittedPrefix
 from pp1wire.protocol.tables import SESSION, SessionEvent, SessionState
 from pp1wire.sampling import proposal_tickets
-from pp1wire.wire import Agreement, Step
+from pp1wire.wire import Agreement, RemoteProtocolError, Reset, Step
 
 __all__ = ["OpenRound", "Session", "Sessions", "draw_tickets", "step_tickets"]
 
@@ -110,10 +111,12 @@ class Sessions:
         agreement: the connection's.
         counters: where states entered are counted.
         keep_ids: whether sessions hold their committed ids, or only the digest.
+        watch: hears what is thrown away, and of RESETs.
     """
 
-    def __init__(self, agreement: Agreement, counters: Counters, *, keep_ids: bool) -> None:
+    def __init__(self, agreement: Agreement, counters: Counters, *, keep_ids: bool, watch: Watch | None = None) -> None:
         self.agreement = agreement
+        self._watch = watch
         self.counters = counters
         self.keep_ids = keep_ids
         self.open: dict[int, Session] = {}
@@ -142,6 +145,31 @@ class Sessions:
         self.open[session.number] = session
         self.slots[session.slot] = session
         self.last = session.number
+
+    def count_discard(self, current: OpenRound, reason: str, error: RemoteProtocolError | None = None) -> None:
+        """Count a round that is void, and tell of it."""
+        self.counters.discards[reason] += 1
+        if self._watch is not None:
+            step = current.step
+            self._watch(
+                RoundDiscarded(
+                    step.session, step.slot, step.generation, step.round, step.position, step.depth, current.rows,
+                    reason, error,
+                )
+            )  # fmt: skip
+
+    def count_drop(
+        self, session: int, generation: int, round_: int, reason: str, error: RemoteProtocolError | None = None
+    ) -> None:
+        """Count a message that changes nothing, and tell of it."""
+        self.counters.dropped[reason] += 1
+        if self._watch is not None:
+            self._watch(MessageDropped(session, generation, round_, reason, error))
+
+    def tell_reset(self, reset: Reset) -> None:
+        """Tell of a RESET that was applied."""
+        if self._watch is not None:
+            self._watch(SessionReset(reset.session, reset.slot, reset.generation, reset.position, reset.reason))
 
     def prefix(self, ids: npt.NDArray[np.int32]) -> CommittedPrefix:
         """A committed prefix of these ids."""

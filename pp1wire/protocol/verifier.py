@@ -19,7 +19,7 @@ from pp1wire.protocol.compose import (
 )
 from pp1wire.protocol.counters import CANCELLED, CONSUMER
 from pp1wire.protocol.events import VerifierEvent
-from pp1wire.protocol.session import Session
+from pp1wire.protocol.session import OpenRound, Session
 from pp1wire.protocol.slots import SlotPool
 from pp1wire.protocol.tables import SessionState
 from pp1wire.protocol.verifier_core import Request, VerifierConnection
@@ -200,21 +200,21 @@ class Verifier(VerifierConnection):
         if context_version is not None:
             context_version = unsigned(context_version, 32, "context_version")
         ids = state.prefix.ids() if prefix_ids is None else token_ids(prefix_ids)
-        was_open = state.open_round() is not None
+        current = state.open_round()
         self._send(reset_message(state, ResetReason.CANCEL, ids))
         if proposal_seed is not None:
             request.proposal_seed = proposal_seed
         if context_version is not None:
             request.context_version = context_version
-        self._let_go(request, was_open)
+        self._let_go(request, current)
         return state.generation
 
     def close(self, session: int) -> None:
         """End a session and free its slot. Raises LocalProtocolError if it is not open."""
         state, request = self._request(session)
-        was_open = state.open_round() is not None
+        current = state.open_round()
         self._send(reset_message(state, ResetReason.CLOSE, state.prefix.ids()))
-        self._let_go(request, was_open)
+        self._let_go(request, current)
         del self._requests[session]
 
     def generation(self, session: int) -> int:
@@ -230,8 +230,9 @@ class Verifier(VerifierConnection):
             raise LocalProtocolError(f"expected an open connection, but it is {self.state}")
         return self._pool
 
-    def _let_go(self, request: Request, was_open: bool) -> None:
-        self.counters.discards[CANCELLED] += was_open
+    def _let_go(self, request: Request, current: OpenRound | None) -> None:
+        if current is not None:
+            self._open().sessions.count_discard(current, CANCELLED)
         request.let_go()
 
 

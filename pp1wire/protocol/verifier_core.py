@@ -98,6 +98,11 @@ class VerifierConnection(Endpoint[VerifierEvent]):
         """Close the connection from this side: every session is gone. Raises LocalProtocolError if it is over."""
         self._end()
 
+    @property
+    def held_buffers(self) -> int:
+        """Halves of slots that a round or a consumer of its proposal holds, of 2 · max_slots."""
+        return 0 if self._pool is None else self._pool.held()
+
     def next_deadline(self) -> float | None:
         """When `check_deadlines` has something to do, on the caller's clock; None for never."""
         deadlines = [r.deadline for r in self._requests.values() if r.deadline is not None]
@@ -155,8 +160,9 @@ class VerifierConnection(Endpoint[VerifierEvent]):
     # The end of a round that failed.
 
     def _discard(self, session: Session, reason: str, events: list[VerifierEvent]) -> None:
-        self._open().from_worker.discard(session)
-        self.counters.discards[reason] += 1
+        live = self._open()
+        live.from_worker.discard(session)
+        live.sessions.count_discard(session.latest, reason)
         self._void(session, reason, events)
 
     def _void(self, session: Session, reason: str, events: list[VerifierEvent]) -> None:

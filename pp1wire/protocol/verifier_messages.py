@@ -59,6 +59,7 @@ class VerifierMessages:
         if isinstance(message, Reset):
             self._check_reset(place, session, message)
             self._apply_reset(session, message)
+            self.sessions.tell_reset(message)
         elif isinstance(message, Step):
             self._check_step(place, cast(Session, session), message)
             self._apply_step(cast(Session, session), message)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pp1wire.errors import LocalProtocolError
-from pp1wire.protocol.counters import CANCELLED, VERIFIER_DISCARDED
+from pp1wire.protocol.counters import CANCELLED, LATE_ANSWER, VERIFIER_DISCARDED
 from pp1wire.protocol.endpoint import Buffer, Endpoint, Live
 from pp1wire.protocol.events import (
     Agreed,
@@ -224,13 +224,14 @@ class Worker(Endpoint[WorkerEvent]):
     def _frames(self, frames: list[Frame], live: Live, events: list[WorkerEvent]) -> None:
         for frame in frames:
             session = live.sessions.open.get(frame.header.session)
-            was_open = session is not None and session.open_round() is not None
+            current = None if session is None else session.open_round()
             message = live.from_verifier.judge(frame)
             if isinstance(message, Step):
                 events.append(Draft(message))
             elif isinstance(message, Reset):
-                why = VERIFIER_DISCARDED if message.reason is ResetReason.FAULT else CANCELLED
-                self.counters.discards[why] += was_open
+                if current is not None:
+                    fault = message.reason is ResetReason.FAULT
+                    live.sessions.count_discard(current, VERIFIER_DISCARDED if fault else CANCELLED)
                 events.append(_reset_event(message))
             else:
                 events.append(Committed(message))
@@ -250,8 +251,10 @@ class Worker(Endpoint[WorkerEvent]):
 
     def _awaited(self, step: Step) -> Session | None:
         session = self._find(step)
-        if session is None:
-            self.counters.dropped["late_answer"] += 1
+        if session is None and self._live is not None:
+            self._live.sessions.count_drop(step.session, step.generation, step.round, LATE_ANSWER)
+        elif session is None:
+            self.counters.dropped[LATE_ANSWER] += 1
         return session
 
     def _batch(

@@ -176,7 +176,7 @@ class WorkerMessages:
     def _drop(self, error: RemoteProtocolError, offset: int) -> Dropped:
         if error.scope != "stale":
             raise error
-        self.sessions.counters.dropped[error.code.name.lower()] += 1
+        self.sessions.count_drop(*(error.identity or (0, 0, 0)), error.code.name.lower(), error)
         return Dropped(error, offset)
 
     # Rows.
@@ -244,18 +244,17 @@ class WorkerMessages:
     def complete(self, session: Session, completion: Completion) -> None:
         """Apply a COMPLETION that passed."""
         self.sessions.move(session, COMPLETION_EVENTS[completion.status])
-        counters = self.sessions.counters
         if completion.status is CompletionStatus.OK:
             self.discards_in_a_row = 0
-            counters.proposals += 1
+            self.sessions.counters.proposals += 1
         else:
-            counters.discards[f"completion_{completion.status.name.lower()}"] += 1
+            self.sessions.count_discard(session.latest, f"completion_{completion.status.name.lower()}")
 
     # Discards.
 
     def _discard(self, session: Session, error: RemoteProtocolError, offset: int) -> Discarded:
         self.discard(session)
-        self.sessions.counters.discards[error.code.name.lower()] += 1
+        self.sessions.count_discard(session.latest, error.code.name.lower(), error)
         self.discards_in_a_row += 1
         if self.discards_in_a_row < MAX_DISCARDS_IN_A_ROW:
             return Discarded(session, error, offset)

@@ -10,6 +10,8 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -358,3 +360,68 @@ def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
         assert os.read(reader, 4) == b"\n\r\r\n"
     finally:
         os.close(reader)
+
+
+def test_a_pipe_whose_reader_sleeps_ends_the_recording_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        recorder = Recorder.create(pipe)
+        connection = recorder.open(("10.0.0.1", 1), ("10.0.0.2", 2), 0)
+        for _ in range(40):
+            connection.client_sent(bytes(1000), 0)
+        with pytest.raises(CaptureError, match=r"the pipe is full, and nobody has read from it for 0\.5 s"):
+            connection.client_sent(bytes(1_000_000), 0)
+        with pytest.raises(CaptureError, match="the pipe is full"):
+            recorder.open(("10.0.0.1", 2), ("10.0.0.2", 2), 0)
+        recorder.close()
+        written = b"".join(iter(lambda: os.read(reader, 65536), b""))
+    finally:
+        os.close(reader)
+    # What was taken is there, up to the packet for which there was no room.
+    sent = stream(events_of(written), UP)
+    assert len(sent) == 40_000
+    assert set(sent) == {0}
+
+
+def test_a_pipe_whose_reader_is_slow_gets_everything(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    taken = []
+
+    def read() -> None:
+        with pipe.open("rb", buffering=0) as file:
+            ready.set()
+            while part := file.read(4096):
+                taken.append(part)
+                time.sleep(0.0005)
+
+    ready = threading.Event()
+    reader = threading.Thread(target=read)
+    reader.start()
+    while True:
+        try:
+            recorder = Recorder.create(pipe)
+            break
+        except CaptureError:  # the reader has not opened its end yet
+            time.sleep(0.005)
+    assert ready.wait(10)
+    data = bytes(range(256)) * 2000
+    with recorder:
+        connection = recorder.open(("10.0.0.1", 1), ("10.0.0.2", 2), 0)
+        connection.client_sent(data, 0)
+        connection.close(0)
+    reader.join(10)
+    assert stream(events_of(b"".join(taken)), UP) == data
+
+
+def test_a_pipe_whose_reader_has_left_is_a_one_line_error(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with Recorder.create(pipe) as recorder:
+        connection = recorder.open(("10.0.0.1", 1), ("10.0.0.2", 2), 0)
+        os.close(reader)
+        with pytest.raises(CaptureError, match=r"cannot write: .*Broken pipe"):
+            connection.client_sent(b"x", 0)

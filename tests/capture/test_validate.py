@@ -823,3 +823,14 @@ def test_the_note_of_a_raw_stream_says_what_its_peer_helped(tmp_path, who) -> No
     (tmp_path / "middle").write_bytes(middle)
     (_, note) = validate([tmp_path / "middle"], peer=tmp_path / "peer").findings
     assert "settle" not in note.message  # without its own HELLO there is no agreement
+
+
+@pytest.mark.parametrize("size", [0, 1, 311, 313])
+@pytest.mark.parametrize("behind", [0, 400], ids=["alone", "more-behind"])
+def test_a_hello_of_another_length_is_a_wrong_length_and_never_an_exception(size, behind) -> None:
+    # Found by fuzzing: the role of a HELLO without a body was looked up before its length was judged.
+    frame = bytearray(64 + size)
+    seal(frame, 1, sequence=0, agreement_id=0)
+    for sent in (bytes(frame) + bytes(behind), capture([(VERIFIER, bytes(frame) + bytes(behind))])):
+        result = judged(sent)
+        assert codes(result, Severity.INVALID) == ["oversized_body" if size > 312 else "wrong_body_length"]

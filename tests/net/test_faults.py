@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import tracemalloc
 
 import pytest
 
@@ -184,6 +186,30 @@ def test_a_broken_header_costs_the_connection(caplog):
     check_whole(rounds)
     assert failures >= 1
     assert "header_checksum_mismatch" in caplog.text
+
+
+def test_lost_connections_leave_no_buffers_to_the_garbage_collector():
+    """Else a worker that restarts in a loop costs its verifier a megabyte each time, until the collector happens to come."""
+
+    async def main():
+        async with pair(reconnect_delay=0.001) as (server, client):
+            await collect(client)
+            gc.collect()
+            gc.disable()
+            try:
+                tracemalloc.start()
+                before = tracemalloc.get_traced_memory()[0]
+                for number in range(1, 9):
+                    for connection in list(server._connections):
+                        connection.link.abort()
+                    del connection
+                    await until(lambda: client.events["connected"] == 1 + number and server.connections == 1)  # noqa: B023
+                return tracemalloc.get_traced_memory()[0] - before
+            finally:
+                gc.enable()
+                tracemalloc.stop()
+
+    assert run(main()) < 3 << 20  # of 8 MiB and more; the live connection's own buffers are among it
 
 
 def test_a_graceful_end_finishes_open_rounds_and_refuses_new_ones():

@@ -88,7 +88,7 @@ def test_a_draft_model_that_fails_costs_its_round(failure, status, reason, caplo
     messages = [r.getMessage() for r in caplog.records]
     said = [m for m in messages if m.startswith(f"{address}: ")]
     hint = "the worker's log says why (more of these are told at level INFO)"
-    assert said == [f"{address}: session 1: round discarded: completion_{status}; {hint}"]
+    assert said == [f"{address}: session 1 generation 1 round 2: round discarded: completion_{status}; {hint}"]
     messages.remove(said[0])
     assert len(messages) == len(fallen)
     for message, r in zip(messages, fallen, strict=True):
