@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Message, RejectCode
@@ -117,7 +117,8 @@ def _body(number: int) -> Body:
     elsewhere = derived.keys() | schema.AGREED_FIELDS[number].keys()
     carried = [s for s in specs if s.kind != "zeros" and s.name not in elsewhere]
 
-    fields: Any = namedtuple(cls.__name__, list(index))
+    # mypy wants literals, which the schema replaces here.
+    fields = cast("Any", namedtuple)(cls.__name__, index)
 
     def setter(name: str) -> Callable[[Any, Any], None]:
         # Frozen classes refuse ordinary assignment; their slots do not.
