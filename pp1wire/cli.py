@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pp1wire
+from pp1wire import cli_attack, cli_vectors
 from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
 from pp1wire.errors import PP1Error
 
@@ -36,8 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PP1Error as error:
         _complain(arguments.command, error)
         from pp1wire.capture import CaptureError  # here: most commands need none of that room
+        from pp1wire.capture.decoder import DecoderError
 
-        return UNREADABLE if isinstance(error, CaptureError) else FAILED
+        return UNREADABLE if isinstance(error, (CaptureError, DecoderError)) else FAILED
     except BrokenPipeError:
         # Whoever read the output has enough; keep the interpreter from complaining about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for add in (_demo, _validate, _show, _plan, _record, _vectors, _bench):
+    for add in (_demo, _validate, _show, _plan, _record, cli_attack.add, _vectors, _bench):
         add(commands)
     return parser
 
@@ -211,13 +213,15 @@ def _run_plan(arguments: argparse.Namespace) -> int:
 
 
 def _vectors(commands: Any) -> None:
-    _command(commands, "vectors", _run_vectors, "run the test vectors against this installation")
+    command = _command(
+        commands, "vectors", _run_vectors, "run the test vectors against this installation, or another decoder",
+        examples=("pp1wire vectors --against './decoder --stdin' --expected-failures known.txt",),
+    )  # fmt: skip
+    cli_vectors.add_arguments(command)
 
 
 def _run_vectors(arguments: argparse.Namespace) -> int:
-    from pp1wire.capture.vectors import run_vectors
-
-    report = run_vectors()
+    report = cli_vectors.report(arguments)
     if _wants_json(arguments):
         _print_json(report.to_json())
     else:

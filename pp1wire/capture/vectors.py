@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pp1wire.capture.vector_fields import differing_field
 from pp1wire.errors import PP1Error
 from pp1wire.protocol import Conversation, Direction, Judged
 from pp1wire.wire import Agreement, Message, RejectCode, RemoteProtocolError, decode, encode
@@ -23,6 +24,7 @@ from pp1wire.wire import Agreement, Message, RejectCode, RemoteProtocolError, de
 __all__ = ["Sent", "Vector", "VectorError", "VectorReport", "VectorResult", "load_vectors", "run_vector", "run_vectors"]
 
 FORMAT = "pp1-vectors-1"
+SCHEMA = "vectors.schema.json"
 _SEQUENCE = slice(8, 16)
 
 
@@ -124,7 +126,7 @@ def load_vectors(directory: Path | None = None) -> list[Vector]:
     place: Traversable = directory if directory is not None else _installed()
     if not place.is_dir():
         raise VectorError(f"vectors: expected a directory at {place}, found none; reinstall pp1wire or name one")
-    names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".json"))
+    names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".json") and entry.name != SCHEMA)
     if not names:
         raise VectorError(f"vectors: expected .json files in {place}, found none")
     return [vector for name in names for vector in _read(place / name, name.removesuffix(".json"))]
@@ -195,10 +197,10 @@ def _valid_problem(vector: Vector, fields: Mapping[str, Any], judge: Conversatio
         return f"expected no reject, got {', '.join(codes)}"
     message = decode(vector.data, agreement)
     found = {name: _plain(getattr(message, name)) for name in message.__dataclass_fields__}
-    for name in found.keys() | fields.keys():
-        if name not in found or name not in fields or found[name] != fields[name]:
-            return f"{vector.message}.{name}: expected {fields.get(name)}, got {found.get(name)}"
-    return _encoding_problem(vector, message, agreement)
+    problem = differing_field(vector.message, fields, found)
+    if problem is None and (more := found.keys() - fields.keys()):
+        problem = f"{vector.message}.{min(more)}: expected nothing, got {found[min(more)]}"
+    return problem or _encoding_problem(vector, message, agreement)
 
 
 def _encoding_problem(vector: Vector, message: Message, agreement: Agreement | None) -> str | None:

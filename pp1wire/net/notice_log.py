@@ -60,7 +60,8 @@ class NoticeLog:
         )  # fmt: skip
 
     def _level(self, notice: RoundDiscarded) -> tuple[int, str]:
-        given_up = notice.reason.startswith("completion_")
+        # Some reject codes begin like the statuses.
+        given_up = notice.error is None and notice.reason.startswith("completion_")
         if notice.reason == CANCELLED:
             return logging.DEBUG, ""
         if self._role is Role.WORKER:

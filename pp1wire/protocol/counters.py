@@ -51,10 +51,18 @@ EQUATIONS: Final[Mapping[str, str]] = MappingProxyType(
 whole proposal yet, and with one that waits for its COMMIT; a connection that is over has none."""
 
 
-def _reasons() -> list[str]:
-    local = [DEADLINE, CONNECTION_LOST, CANCELLED, CONSUMER, VERIFIER_DISCARDED]
-    statuses = [f"completion_{status.name.lower()}" for status in CompletionStatus if status is not CompletionStatus.OK]
-    return local + statuses + [code.name.lower() for code in RejectCode if code.scope == "proposal"]
+# Once, as every connection and every judge has counters.
+_CODES: Final = {
+    scope: tuple(c.name.lower() for c in RejectCode if c.scope == scope) for scope in ("proposal", "stale")
+}
+_DISCARDS: Final = (
+    DEADLINE, CONNECTION_LOST, CANCELLED, CONSUMER, VERIFIER_DISCARDED,
+    *(f"completion_{status.name.lower()}" for status in CompletionStatus if status is not CompletionStatus.OK),
+    *_CODES["proposal"],
+)  # fmt: skip
+_DROPPED: Final = (LATE_ANSWER, *_CODES["stale"])
+_FAILURES: Final = tuple(code.name.lower() for code in RejectCode)
+_STATES: Final = (*(f"connection.{s}" for s in ConnectionState), *(f"session.{s}" for s in SessionState))
 
 
 class Counters:
@@ -81,12 +89,10 @@ class Counters:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.discards = dict.fromkeys(_reasons(), 0)
-        self.dropped = dict.fromkeys([LATE_ANSWER, *_names("stale")], 0)
-        self.failures = dict.fromkeys([code.name.lower() for code in RejectCode], 0)
-        self.states = dict.fromkeys(
-            [f"connection.{s}" for s in ConnectionState] + [f"session.{s}" for s in SessionState], 0
-        )
+        self.discards = dict.fromkeys(_DISCARDS, 0)
+        self.dropped = dict.fromkeys(_DROPPED, 0)
+        self.failures = dict.fromkeys(_FAILURES, 0)
+        self.states = dict.fromkeys(_STATES, 0)
         self.committed = [0] * MAX_DEPTH
         self.accepted = [0] * MAX_DEPTH
         self.steps = self.proposals = self.commits = self.target_only = self.tokens = self.unused = 0
@@ -137,10 +143,6 @@ class Counters:
     def count_accepted(self, tokens: int) -> None:
         """Count the leading drafted tokens of one round that verification accepted."""
         _count(self.accepted, tokens)
-
-
-def _names(scope: str) -> list[str]:
-    return [code.name.lower() for code in RejectCode if code.scope == scope]
 
 
 def _falling(numbers: list[int]) -> bool:

@@ -1,4 +1,4 @@
-"""`schemas/vectors/*.json`: frames and conversations, valid and not, for every implementation of the wire."""
+"""`schemas/vectors/*.json`: frames and conversations, valid and not, for every implementation, and the files' JSON schema."""
 
 from __future__ import annotations
 
@@ -6,12 +6,24 @@ import json
 from typing import Any
 
 from schemas.generator.model import Schema, SchemaError
-from schemas.generator.vectors import committing, conversations, framing, greeting, proposals, resetting, stepping
+from schemas.generator.vectors import (
+    bounds,
+    committing,
+    conversations,
+    everywhere,
+    extremes,
+    framing,
+    greeting,
+    json_schema,
+    proposals,
+    resetting,
+    stepping,
+)
 from schemas.generator.vectors.build import Builder
 from schemas.generator.vectors.cases import Collection
 
 FORMAT = "pp1-vectors-1"
-PARTS = (framing, greeting, resetting, stepping, proposals, committing, conversations)
+PARTS = (framing, greeting, resetting, stepping, proposals, committing, everywhere, extremes, bounds, conversations)
 
 
 def collect(schema: Schema) -> Collection:
@@ -36,14 +48,15 @@ def collect(schema: Schema) -> Collection:
 def render(schema: Schema) -> dict[str, str]:
     """Path from the repository's root → text of every file of vectors."""
     vectors = collect(schema)
-    return {f"schemas/vectors/{name}.json": _text(schema, vectors, name) for name in vectors.files}
+    files = {f"schemas/vectors/{name}.json": _content(schema, vectors, name) for name in vectors.files}
+    files["schemas/vectors/vectors.schema.json"] = json_schema.describe(schema, FORMAT)
+    return {path: json.dumps(content, indent=1, ensure_ascii=True) + "\n" for path, content in files.items()}
 
 
-def _text(schema: Schema, vectors: Collection, name: str) -> str:
-    content: dict[str, Any] = {
+def _content(schema: Schema, vectors: Collection, name: str) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "wire_version": schema.constants["wire_version"][0],
         "conversations": vectors.conversations[name],
         "vectors": vectors.files[name],
     }
-    return json.dumps(content, indent=1, ensure_ascii=True) + "\n"

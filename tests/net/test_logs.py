@@ -18,7 +18,8 @@ import pp1wire.net
 from pp1wire.net import CapacityError, ConnectError, connect
 from pp1wire.net.errors import _SHOWN, summary
 from pp1wire.net.logs import EVENTS, FIELDS, KEYS, EventLog, RateLimit
-from pp1wire.protocol import Proposal
+from pp1wire.net.notice_log import NoticeLog
+from pp1wire.protocol import Proposal, Role, RoundDiscarded
 from pp1wire.sampling import proposal_seed, verification_seed
 from pp1wire.wire import CompletionStatus, MessageType, RejectCode, RemoteProtocolError
 from pp1wire.wire._schema_v2 import BODY_COLUMNS, BODY_FIELDS, HEADER_FIELDS
@@ -524,3 +525,17 @@ def test_a_peer_of_many_addresses_meets_the_bound_of_keys(caplog):
             )
     assert len(ours(caplog)) == KEYS + 10
     assert log.suppressed == 4000 - KEYS - 10
+
+
+def test_a_reject_of_a_completion_is_told_as_the_broken_rule_that_it_is(caplog):
+    """Its code begins like the reasons of workers that give up, which are told differently."""
+    code = RejectCode.COMPLETION_ROWS_MISMATCH
+    error = RemoteProtocolError(code, offset=9, path="completion.rows", expected=5, actual=4)
+    watch = NoticeLog(EventLog("verifier"), Role.VERIFIER, lambda: "h:1")
+    with caplog.at_level(logging.DEBUG, "pp1wire"):
+        for _ in range(2):
+            watch(RoundDiscarded(1, 0, 1, 1, 3, 5, 4, code.name.lower(), error))
+    check_records(ours(caplog))
+    text = "round discarded: completion_rows_mismatch at byte 9, completion.rows: expected 5, got 4 (proposal scope)"
+    expected = ("WARNING", f"h:1: session 1 generation 1 round 1: {text}")
+    assert [(r.levelname, r.getMessage()) for r in ours(caplog)] == [expected] * 2

@@ -11,7 +11,8 @@ from pp1wire.protocol.negotiation import agree
 from pp1wire.wire import Agreement, decode
 
 VECTORS = Path(__file__).resolve().parents[2] / "schemas" / "vectors"
-FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(VECTORS.glob("*.json"))}
+PATHS = sorted(path for path in VECTORS.glob("*.json") if path.name != "vectors.schema.json")
+FILES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in PATHS}
 HELLO_BYTES = 376
 
 

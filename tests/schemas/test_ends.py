@@ -54,7 +54,8 @@ def test_exact_code_at_the_verifier(vector: Vector) -> None:
         assert verifier.counters.dropped[code] == dropped[code] + 1
         assert not verifier.has_data_to_send
         return
-    assert events == [TargetOnly(1, 2, code)]
+    generation = int.from_bytes(vector.data[40:44], "little")
+    assert events == [TargetOnly(1, generation + 1, code)]
     assert verifier.counters.discards[code] == discards[code] + 1
     reset = decode(verifier.data_to_send(), verifier.agreement)
     assert isinstance(reset, Reset)

@@ -8,7 +8,10 @@ from typing import Any
 
 from schemas.generator.model import Field, Message
 from schemas.generator.vectors.build import Builder, Draft, Value
-from schemas.generator.vectors.conversation import SENDERS, WORKER, Conversation
+from schemas.generator.vectors.conversation import SENDERS, SMALL, WORKER, Conversation, Shape
+
+LARGEST_JSON_INTEGER = 2**53 - 1
+"""Larger ones are strings of decimal digits: readers that keep numbers as binary64 would lose their last bits."""
 
 
 @dataclass
@@ -19,9 +22,10 @@ class Collection:
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     conversations: dict[str, dict[str, list[dict[str, str]]]] = field(default_factory=dict)
 
-    def talk(self, name: str, representation: str | None = "sparse") -> Conversation:
+    def talk(self, name: str, representation: str | None = "sparse", shape: Shape = SMALL) -> Conversation:
         """A new conversation, with its HELLOs; the representation is put before its name."""
-        return Conversation(self.builder, f"{representation}: {name}" if representation else name, representation)
+        name = f"{representation}: {name}" if representation else name
+        return Conversation(self.builder, name, representation, shape)
 
     def valid(self, file: str, name: str, after: Conversation, draft: Draft, comment: str, sender: str = "") -> None:
         """`draft` is legal after the conversation; its fields are listed for whoever decodes it."""
@@ -50,7 +54,7 @@ class Collection:
         """`draft` gets `code` at `path`.
 
         `keep` cuts the frame after so many bytes, `extra` follows it, `at` is the offset in the frame where `path` names no
-        field, and `whole` says that the bytes are to be judged as exactly one frame.
+        field, and `whole` says that the bytes are to be judged as exactly one frame, whose offsets count from its own start.
         """
         sender = sender or SENDERS[draft.message]
         numbered = after.numbered(draft, sender)
@@ -64,12 +68,18 @@ class Collection:
             "result": "invalid",
             "code": code,
             "scope": facts.scope if costs_proposal else "connection",
-            "offset": after.bytes_sent[sender] + offset,
+            "offset": offset if whole else after.bytes_sent[sender] + offset,
             "path": path,
         }
         if whole:
             vector["whole"] = True
         self.files[file].append(vector)
+
+    def has(self, after: Conversation, draft: Draft, sender: str, keep: int | None = None) -> bool:
+        """Whether any file already shows these bytes after this conversation."""
+        data = self.builder.frame(after.numbered(draft, sender))[:keep].hex()
+        key = (after.name, sender, data)
+        return any(key == (v["after"], v["from"], v["hex"]) for file in self.files.values() for v in file)
 
     def _vector(
         self, file: str, name: str, after: Conversation, draft: Draft, comment: str, sender: str, data: bytes
@@ -93,7 +103,7 @@ class Collection:
     def _fields(self, draft: Draft) -> dict[str, Any]:
         """The fields that a decoded message has: its identity from the header, and its body less what is derived."""
         message = self.builder.messages[draft.message]
-        values = {name: draft.header.get(name, 0) for name in message.identity}
+        values: dict[str, Any] = {name: _number(draft.header.get(name, 0)) for name in message.identity}
         for spec in message.fields:
             if spec.in_message:
                 values[spec.name] = self._plain(spec, draft.body.get(spec.name), message, draft)
@@ -110,7 +120,11 @@ class Collection:
             return next(v.name for v in self.builder.schema.enums[str(spec.enum)] if v.number == (value or 0))
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"{message.name}.{spec.name}: JSON has no {value}")
-        return 0 if value is None else value
+        return _number(0 if value is None else value)
+
+
+def _number(value: Value) -> Value | str:
+    return str(value) if isinstance(value, int) and value > LARGEST_JSON_INTEGER else value
 
 
 def _used(message: str, values: tuple[float, ...], draft: Draft) -> tuple[float, ...]:

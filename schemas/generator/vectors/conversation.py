@@ -21,7 +21,6 @@ CONTEXT = 9
 MASK = {"dense": 1, "sparse": 2}
 SENDERS = {"step": VERIFIER, "commit": VERIFIER, "reset": VERIFIER, "reply": WORKER, "completion": WORKER}
 REASONS = {"open": 1, "fault": 2, "cancel": 3, "close": 4}
-STATUSES = {"ok": 0, "model_error": 1, "prefix_mismatch": 2, "cancelled": 6}
 KINDS = {"none": 0, "correction": 1, "bonus": 2, "target_only": 3}
 # Laws by position in a proposal: id → count of 2^24.
 LAWS: tuple[Mapping[int, int], ...] = (
@@ -29,6 +28,30 @@ LAWS: tuple[Mapping[int, int], ...] = (
     {0: 1, 3: TOTAL - 12_345, 11: 12_344},
     {2: TOTAL // 8, 5: TOTAL // 8, 6: TOTAL // 4, 10: TOTAL // 2},
 )
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What both HELLOs of a conversation name alike, and the laws of its rows by position in a proposal."""
+
+    vocab: int = VOCAB
+    padded: int = PADDED
+    support: int = SUPPORT
+    depth: int = DEPTH
+    slots: int = SLOTS
+    prefix: int = PREFIX
+    laws: tuple[Mapping[int, int], ...] = LAWS
+
+    def terms(self) -> dict[str, Value]:
+        """The fields of a HELLO that say it, with buffers that just fit."""
+        return {
+            "max_slots": self.slots, "vocab_size": self.vocab, "padded_vocab_size": self.padded,
+            "max_support": self.support, "max_prefix": self.prefix, "max_depth": self.depth,
+            "dense_reply_bytes": 96 + 4 * self.padded, "sparse_reply_bytes": 96 + 8 * self.support,
+        }  # fmt: skip
+
+
+SMALL = Shape()
 
 
 def digest(ids: tuple[int, ...]) -> bytes:
@@ -41,9 +64,7 @@ def hello(side: str, /, **changes: Value) -> Draft:
     body: dict[str, Value] = {
         "role": 1 if side == "offer" else 2, "precision": 1, "draft_origin": 1,
         "representations": 3 if side == "offer" else 2,
-        "max_slots": SLOTS, "vocab_size": VOCAB, "padded_vocab_size": PADDED, "max_support": SUPPORT,
-        "max_prefix": PREFIX, "max_depth": DEPTH,
-        "dense_reply_bytes": 96 + 4 * PADDED, "sparse_reply_bytes": 96 + 8 * SUPPORT,
+        **SMALL.terms(),
         "nonce": hashlib.sha256(side.encode()).digest()[:16],
         "q_semantic": b"dyadic24-standard-v1", "verifier_semantic": b"standard-residual-v1",
         "rng_abi": b"philox4x32-10/pp1-v1", "id_map_sha256": hashlib.sha256(b"id map").digest(),
@@ -74,19 +95,22 @@ class Conversation:
     Args:
         name: what the vectors call it.
         representation: dense or sparse; None sends no HELLO.
+        shape: what the HELLOs agree on.
     """
 
-    def __init__(self, builder: Builder, name: str, representation: str | None) -> None:
+    def __init__(self, builder: Builder, name: str, representation: str | None, shape: Shape = SMALL) -> None:
         self.builder = builder
         self.name = name
         self.representation = representation
+        self.shape = shape
         self.frames: list[dict[str, str]] = []
         self.sequences = {VERIFIER: 0, WORKER: 0}
         self.bytes_sent = {VERIFIER: 0, WORKER: 0}
         self.agreement = 0
         self.session = Session()
         if representation is not None:
-            offer, answer = hello("offer"), hello("answer", representations=MASK[representation])
+            terms = shape.terms()
+            offer, answer = hello("offer", **terms), hello("answer", **terms, representations=MASK[representation])
             self.send(offer, VERIFIER)
             self.send(answer, WORKER)
             bodies = builder.body(offer) + builder.body(answer)
@@ -128,30 +152,30 @@ class Conversation:
         sparse = self.representation == "sparse"
         body: dict[str, Value] = {
             "position": len(self.session.ids), "depth": depth, "support_policy": 2 if sparse else 1, "temperature": 0.6,
-            "proposal_seed": SEED, "prefix_digest": digest(self.session.ids), "support": SUPPORT if sparse else 0,
-            "context_version": CONTEXT,
+            "proposal_seed": SEED, "prefix_digest": digest(self.session.ids),
+            "support": self.shape.support if sparse else 0, "context_version": CONTEXT,
         }  # fmt: skip
         return Draft("step", self._identity(round=self.session.round + 1), body)
 
     def reply(self, index: int | None = None) -> Draft:
         """Row `index` of the open round, by default the next one; the token is the one its ticket draws."""
         index = len(self.session.tokens) if index is None else index
-        law = LAWS[index % len(LAWS)]
+        law = self.shape.laws[index % len(self.shape.laws)]
         position = len(self.session.ids) + index
         word = words(SEED, self.session.generation, self.session.round, position, Domain.PROPOSAL)[0]
         token = sample(np.array(list(law)), np.array(list(law.values())), int(word) >> 8)
         sparse = self.representation == "sparse"
         body: dict[str, Value] = {
-            "position": position, "token": token, "entry_count": len(law) if sparse else VOCAB,
-            "representation": 2 if sparse else 1, "shard_id_count": VOCAB,
+            "position": position, "token": token, "entry_count": len(law) if sparse else self.shape.vocab,
+            "representation": 2 if sparse else 1, "shard_id_count": self.shape.vocab,
         }  # fmt: skip
         if sparse:
-            unused = SUPPORT - len(law)
+            unused = self.shape.support - len(law)
             body["ids"] = (*law, *[0] * unused)
             body["q"] = (*(count / TOTAL for count in law.values()), *[0.0] * unused)
         else:
             body["ids"] = ()
-            body["q"] = tuple(law.get(i, 0) / TOTAL for i in range(PADDED))
+            body["q"] = tuple(law.get(i, 0) / TOTAL for i in range(self.shape.padded))
         return Draft("reply", self._identity(), body)
 
     def completion(self, status: str = "ok") -> Draft:
@@ -159,7 +183,7 @@ class Conversation:
         body: dict[str, Value] = {
             "position": len(self.session.ids), "context_version": CONTEXT, "reply_bytes": self.session.row_bytes,
             "rows_checksum": xxhash.xxh3_128_digest(b"".join(self.session.row_checksums)),
-            "status": STATUSES[status], "rows": len(self.session.tokens),
+            "status": self._number("completion_status", status), "rows": len(self.session.tokens),
         }  # fmt: skip
         return Draft("completion", self._identity(), body)
 
@@ -191,6 +215,9 @@ class Conversation:
     def completed(self) -> Conversation:
         """With the open round complete."""
         return self.send(self.completion())
+
+    def _number(self, enum: str, name: str) -> int:
+        return next(v.number for v in self.builder.schema.enums[enum] if v.name == name)
 
     def _identity(self, **changes: Value) -> dict[str, Value]:
         s = self.session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.generator.vectors.cases import Collection
-from schemas.generator.vectors.conversation import VERIFIER, WORKER, hello
+from schemas.generator.vectors.conversation import VERIFIER, hello
 
 FILE = "frames"
 V1_HEADER = 1
@@ -89,15 +89,6 @@ def _order(vectors: Collection) -> None:
         FILE, "data-before-agreement", start, hello("offer"), "data_before_agreement", "frame",
         "The verifier does not wait for the answer: the first byte of its next frame follows at once.", VERIFIER,
         extra=b"P", at=376,
-    )  # fmt: skip
-    drafting = vectors.talk("opened, asked").opened().asked()
-    vectors.invalid(
-        FILE, "reply-from-verifier", drafting, drafting.reply(), "wrong_direction", "header.message_type",
-        "The verifier sends a REPLY.", VERIFIER,
-    )  # fmt: skip
-    vectors.invalid(
-        FILE, "step-from-worker", step, step.step(), "wrong_direction", "header.message_type", "The worker sends a STEP.",
-        WORKER,
     )  # fmt: skip
 
 

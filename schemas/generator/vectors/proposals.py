@@ -77,6 +77,17 @@ def _law(vectors: Collection, talk: Conversation) -> None:
     bad("q-half-step", "Half of 2^-24.", "q_not_dyadic", "q[1]", row.entry("q", 1, STEP / 2))
     tiny = struct.unpack("<f", b"\1\0\0\0")[0]
     bad("q-subnormal", "The smallest number above zero.", "q_not_dyadic", "q[1]", row.entry("q", 1, tiny))
+    largest = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+    too_much = {
+        "two": (2.0, "q is 2."), "largest": (largest, "The largest number that is finite."),
+        "wraps": (256.25, "The total is right modulo 2^32."),
+    }  # fmt: skip
+    for name, (value, comment) in too_much.items():
+        bad(f"q-{name}", comment, "q_mass_mismatch", "q", row.entry("q", 1 if kind == "sparse" else 4, value))
+    far = row.entry("q", 3 if kind == "sparse" else 11, 2.0**40)
+    if kind == "sparse":
+        far = far.entry("ids", 3, 11).but(entry_count=4)
+    bad("q-wraps-64", "The total is right modulo 2^64.", "q_mass_mismatch", "q", far)
     q = row.body["q"]
     least = float(q[1]) if isinstance(q, tuple) else 0.0
     bad("mass-short", "One count is missing.", "q_mass_mismatch", "q", row.entry("q", 1, least - STEP))
