@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 
 from pp1wire.errors import LocalProtocolError
@@ -12,7 +11,7 @@ from pp1wire.wire.checksums import body_checksum
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
 from pp1wire.wire.reject import MESSAGE_NAMES, RemoteProtocolError
 
-__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "reject_in", "truncated"]
+__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "contiguous", "reject_in", "truncated"]
 
 
 # Frames of 100 bytes take several times that as objects, so no more of them than this exist at a time.
@@ -51,11 +50,12 @@ class FrameSplitter:
         """What ended the stream; every later `feed` raises it."""
         self._pending = bytearray()
         self._needed = 0
+        self._behind_hello = b""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
-        return len(self._pending)
+        """Bytes held of a frame that is not whole yet, or of what follows a HELLO."""
+        return len(self._pending) + len(self._behind_hello)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Take the next bytes of the stream; return the frames they complete.
@@ -67,42 +67,48 @@ class FrameSplitter:
                 and raised by the next call. Nothing is delivered after it.
             LocalProtocolError: `data` is not contiguous.
         """
-        frames = [frame for group in self.groups(data) for frame in group]
+        view, frames, used = contiguous(data), list[Frame](), 0
+        if self._behind_hello:
+            view, self._behind_hello = memoryview(self._behind_hello + view), b""
+        while used < len(view) and self.error is None and not (frames and self.agreement is None):
+            some, taken = self.take(view[used:])
+            frames += some
+            used += taken
+        if self.error is None:
+            self._behind_hello = bytes(view[used:])
         # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
-        del data
+        del data, view
         if not frames:
             self._raise_error()
         return frames
 
-    def groups(self, data: bytes | bytearray | memoryview) -> Iterator[list[Frame]]:
-        """The same frames as `feed` returns, some at a time; exhaust it before the next call.
+    def take(self, view: memoryview) -> tuple[list[Frame], int]:
+        """The first frames of the next bytes, not more than are cheap to hold as objects, and how many of the bytes that used.
 
-        What ends the stream is left in `error`, and raised by nobody but the next `feed` or `close`.
-
-        Raises:
-            LocalProtocolError: `data` is not contiguous.
+        What ends the stream is left in `error`, and raised by the next `feed` or `close`.
         """
-        if self.error is not None:
-            return
-        view = _bytes_of(data)
         if self._pending:
-            self._pending += view
-            if len(self._pending) < self._needed:
-                return
-            # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
-            view = memoryview(bytes(self._pending))
-            self._pending = bytearray()
-        del data
-        position = 0
-        while True:
-            frames, position, more = self._split(view, position)
-            if frames:
-                yield frames
-            if not more:
-                break
-            del frames
-        if self.error is None:
-            self._pending = bytearray(view[position:])
+            return self._complete(view)
+        frames, used, more = self._split(view)
+        if not more:
+            self._pending = bytearray(view[used:])
+            used = len(view)
+        return frames, used
+
+    def _complete(self, view: memoryview) -> tuple[list[Frame], int]:
+        """The frame that waits for its end, if it is among the next bytes."""
+        used = 0
+        while used < len(view):
+            missing = self._needed - len(self._pending)
+            self._pending += view[used : used + missing]
+            used = min(used + missing, len(view))
+            if len(self._pending) == self._needed:
+                # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
+                frames, _, _ = self._split(memoryview(bytes(self._pending)))
+                if frames or self.error is not None:
+                    self._pending = bytearray()
+                    return frames, used
+        return [], used
 
     def close(self) -> None:
         """The stream ends here.
@@ -111,21 +117,21 @@ class FrameSplitter:
             RemoteProtocolError: the error met before, or TRUNCATED if a frame is cut.
         """
         self._raise_error()
-        if self._pending:
-            raise truncated(self.offset, max(self._needed, HEADER_BYTES), len(self._pending))
+        if self.pending_bytes:
+            raise truncated(self.offset, max(self._needed, HEADER_BYTES), self.pending_bytes)
 
     def _raise_error(self) -> None:
         if self.error is not None:
             # Without the traceback of the time before, which would grow with every call.
             raise self.error.with_traceback(None)
 
-    def _split(self, view: memoryview, position: int) -> tuple[list[Frame], int, bool]:
-        """Frames from `position` on, where they end, and whether there may be more."""
+    def _split(self, view: memoryview) -> tuple[list[Frame], int, bool]:
+        """Frames at the start of `view`, how many bytes they are, and whether what follows is not known to be part of one."""
         frames: list[Frame] = []
-        size = len(view)
+        position, size = 0, len(view)
         try:
             while position < size:
-                if len(frames) == _AT_ONCE:
+                if len(frames) == _AT_ONCE or (frames and self.agreement is None):
                     return frames, position, True
                 if size - position < HEADER_BYTES:
                     check_opening(view[position : position + 6], self.offset)
@@ -141,11 +147,9 @@ class FrameSplitter:
                 self.next_sequence = header.sequence + 1
                 self.offset += length
                 position += length
-                if self.agreement is None:
-                    self._needed = 0
-                    break
         except RemoteProtocolError as error:
             self.error = error.with_traceback(None)
+            position = size
         return frames, position, False
 
 
@@ -189,7 +193,8 @@ def truncated(offset: int, needed: int, held: int) -> RemoteProtocolError:
     )
 
 
-def _bytes_of(data: bytes | bytearray | memoryview) -> memoryview:
+def contiguous(data: bytes | bytearray | memoryview) -> memoryview:
+    """`data` as bytes, without a copy; LocalProtocolError unless it is contiguous."""
     view = memoryview(data)
     if not view.c_contiguous:
         raise LocalProtocolError(f"data: expected contiguous bytes, got a view with strides {view.strides}")

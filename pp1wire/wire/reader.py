@@ -13,7 +13,7 @@ from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.bodies import Seen
 from pp1wire.wire.checksums import Buffer
 from pp1wire.wire.encode_rows import encode_replies
-from pp1wire.wire.frames import Frame, FrameSplitter, truncated
+from pp1wire.wire.frames import Frame, FrameSplitter, contiguous, truncated
 from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
 from pp1wire.wire.reject import RemoteProtocolError, short
@@ -137,7 +137,9 @@ class FrameReader:
     def __init__(self, agreement: Agreement | None = None, next_sequence: int | None = None) -> None:
         self._splitter = FrameSplitter(agreement, next_sequence)
         self._outcomes: deque[Message | RemoteProtocolError] = deque()
+        self._errors = 0  # among the outcomes
         self._ended = False
+        self._input: deque[memoryview] = deque()
         self._seen: Seen = {}
 
     @property
@@ -156,26 +158,45 @@ class FrameReader:
             RemoteProtocolError: if no message came before it; otherwise the next call raises it. One of connection scope is
                 raised by every later call; after one of another scope reading goes on behind the frame.
         """
-        if not self._ended:
-            for frames in self._splitter.groups(data):
-                if not self._decode(frames):
-                    break
-            if self._splitter.error is not None and not self._ended:
-                self._end(self._splitter.error)
+        self._input.append(contiguous(data))
         # See FrameSplitter.feed: a raised error must not hold the caller's buffer.
         del data
+        self._advance()
         messages: list[Message] = []
-        while self._outcomes:
-            outcome = self._outcomes[0]
+        outcomes = self._outcomes
+        while outcomes:
+            outcome = outcomes.popleft()
             if isinstance(outcome, RemoteProtocolError):
+                if messages or outcome.scope == "connection":
+                    outcomes.appendleft(outcome)
+                else:
+                    self._errors -= 1
                 if messages:
                     break
-                if outcome.scope != "connection":
-                    self._outcomes.popleft()
                 raise outcome.with_traceback(None)
             messages.append(outcome)
-            self._outcomes.popleft()
         return messages
+
+    def _advance(self) -> None:
+        """Decode what there is, up to an error: behind one that nobody has seen, bytes are smaller than what they mean."""
+        while self._input and not self._errors:
+            view, used = self._input.popleft(), 0
+            while used < len(view) and not self._errors:
+                frames, taken = self._splitter.take(view[used:])
+                used += taken
+                self._decode(frames)
+                if self._splitter.error is not None and not self._ended:
+                    self._fail(self._splitter.error)
+                if frames and self.agreement is None:
+                    break
+            if used < len(view):
+                self._input.appendleft(view[used:])
+                if self.agreement is None:
+                    break
+        if self._ended:
+            self._input.clear()
+        if self._input:  # the caller's buffer is its own again
+            self._input = deque(v if isinstance(v.obj, bytes) else memoryview(bytes(v)) for v in self._input)
 
     def close(self) -> None:
         """The stream ends here.
@@ -183,43 +204,45 @@ class FrameReader:
         Raises:
             RemoteProtocolError: an error not raised yet, or TRUNCATED if a frame is cut.
         """
+        if self.agreement is not None:
+            self._advance()
         for outcome in self._outcomes:
             if isinstance(outcome, RemoteProtocolError):
                 raise outcome.with_traceback(None)
         self._splitter.close()
+        if self._input:  # behind a HELLO that nobody answered
+            raise truncated(self._splitter.offset, HEADER_BYTES, sum(map(len, self._input)))
 
-    def _decode(self, frames: list[Frame]) -> bool:
-        """Whether the connection goes on."""
+    def _decode(self, frames: list[Frame]) -> None:
         index = 0
         while index < len(frames) and not self._ended:
-            end = index
-            while (
-                end < min(len(frames), index + _ROWS_AT_ONCE) and frames[end].header.message_type is MessageType.REPLY
-            ):
-                end += 1
-            if end > index:
+            if frames[index].header.message_type is MessageType.REPLY:
+                end = index + 1
+                last = min(len(frames), index + _ROWS_AT_ONCE)
+                while end < last and frames[end].header.message_type is MessageType.REPLY:
+                    end += 1
                 self._decode_rows(frames[index:end])
                 index = end
             else:
                 self._decode_one(frames[index])
                 index += 1
-        return not self._ended
 
     def _decode_rows(self, frames: list[Frame]) -> None:
         batch, error = read_rows(frames, _required(self.agreement))
         self._outcomes.extend(batch[i] for i in range(len(batch)))
         if error is not None:
-            self._end(error)
+            self._fail(error)
             # One by one from here: judged together again and again, many bad rows would cost the square of their number.
             for frame in frames[len(batch) + 1 :]:
                 self._decode_one(frame)
 
     def _decode_one(self, frame: Frame) -> None:
         try:
-            self._outcomes.append(decode_frame(frame, self.agreement, self._seen))
+            self._outcomes.append(decode_frame(frame, self._splitter.agreement, self._seen))
         except RemoteProtocolError as error:
-            self._end(error)
+            self._fail(error)
 
-    def _end(self, error: RemoteProtocolError) -> None:
+    def _fail(self, error: RemoteProtocolError) -> None:
+        self._errors += 1
         self._outcomes.append(error.with_traceback(None))
         self._ended = error.scope == "connection"
