@@ -98,9 +98,14 @@ def _options(target: argparse.ArgumentParser) -> None:
     target.add_argument("--list", action="store_true", help="print the cases and end")
     target.add_argument("--seed", type=integer(0, 2**64 - 1), default=0, help="of prompts, proposals and garbage")
     target.add_argument("--rate", type=number(0.1, 1e6), default=50.0, help="most connections a second")
-    target.add_argument("--timeout", type=number(0.01, 600), default=2.0, help="seconds for each reaction")
     target.add_argument(
-        "--wait", type=number(0.1, 3600), default=10.0, help="seconds for the endpoint to connect, or to come back"
+        "--timeout", type=number(0.01, 600), default=2.0, help="seconds for each reaction to what is wrong"
+    )
+    target.add_argument(
+        "--wait",
+        type=number(0.1, 3600),
+        default=10.0,
+        help="seconds for an answer to what is right, or for an endpoint that is gone to come back",
     )
     target.add_argument("--max-seconds", type=number(1, 86_400), default=600.0, help="for everything")
     target.add_argument(

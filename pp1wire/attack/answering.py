@@ -60,8 +60,6 @@ class Answerer(Talk):
         self.timeout = timeout
         self.wait = wait
         self.offer: Hello | None = None
-        self.spoiled = False
-        """Whether the two ends no longer agree on where they are: nothing more can be made of this connection."""
         self.latest: dict[int, list[bytes]] = {}
         """The latest valid proposal of each session: what a replay would bring again."""
         self.held: Step | None = None
@@ -151,7 +149,7 @@ class Answerer(Talk):
                 return Observation(Outcome.CLOSED)
             except Broke as error:
                 self.spoiled = True
-                return Observation(Outcome.ACCEPTED, str(error), fits=False)
+                return Observation(Outcome.BROKE, str(error))
             if message is None:
                 return None
             seen = self._seen(step, message)

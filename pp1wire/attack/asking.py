@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pp1wire.attack.channel import Channel
 from pp1wire.attack.crafting import AttackError, identity_of
+from pp1wire.attack.outcomes import Outcome
 from pp1wire.attack.talk import Heard, Talk
 from pp1wire.protocol import Direction
 from pp1wire.protocol.session import Session
@@ -21,7 +22,11 @@ PROMPT_IDS = 3
 
 
 class SetupError(AttackError):
-    """The worker did not come into the state that a case begins in."""
+    """The worker did not come into the state that a case begins in; `outcome` says what it did instead."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(f"the worker {message}")
+        self.outcome = outcome
 
 
 class Asker(Talk):
@@ -31,13 +36,15 @@ class Asker(Talk):
         channel: the socket.
         offer: the HELLO that is sent.
         seed: of prompts and proposal seeds.
-        timeout: seconds to wait for an answer.
+        timeout: seconds for a reaction to what is wrong.
+        wait: seconds for an answer to what is right.
     """
 
-    def __init__(self, channel: Channel, offer: Hello, *, seed: int, timeout: float) -> None:
+    def __init__(self, channel: Channel, offer: Hello, *, seed: int, timeout: float, wait: float) -> None:
         super().__init__(channel, Direction.VERIFIER, offer)
         self.seed = seed
         self.timeout = timeout
+        self.wait = wait
         self.session: Session | None = None
         """The session in use; kept when it is closed."""
         self.due: set[tuple[int, int, int]] = set()
@@ -94,15 +101,17 @@ class Asker(Talk):
     async def hear_hello(self) -> Hello:
         """The worker's answer to the offer. Raises SetupError."""
         await self.flush()
-        heard = await self.hear(self.timeout)
-        if not heard or heard[0].frame is None:
-            what = "did not answer the offer" if heard is None else "closed the connection without an answer"
-            raise SetupError(f"the worker {what if not heard else heard[0].error}")
-        answer = decode(heard[0].frame.data, None)
+        heard = await self.hear(self.wait)
+        if heard is None:
+            raise SetupError("did not answer the offer", Outcome.HUNG)
+        if not heard:
+            raise SetupError("closed the connection without an answer", Outcome.CLOSED)
+        frame = heard[0].frame
+        answer = None if frame is None else decode(frame.data, None)
         if not isinstance(answer, Hello):
-            raise SetupError("the worker answered the offer with another message")
+            raise SetupError(f"answered the offer with no HELLO: {heard[0].error}", Outcome.BROKE)
         if answer.status is HelloStatus.ACCEPTED and heard[0].error is not None:
-            raise SetupError(f"the worker's answer breaks a rule: {heard[0].error}")
+            raise SetupError(f"broke a rule in its answer: {heard[0].error}", Outcome.BROKE)
         return answer
 
     async def agree(self) -> None:
@@ -110,7 +119,7 @@ class Asker(Talk):
         self.say_offer()
         answer = await self.hear_hello()
         if answer.status is HelloStatus.REFUSED:
-            raise SetupError(f"the worker refused the offer: {answer.refusal.name.lower()}")
+            raise SetupError(f"refused the offer for {answer.refusal.name.lower()}", Outcome.REFUSED)
 
     async def hear_proposal(self) -> None:
         """The proposal of the latest STEP, checked by every rule. Raises SetupError."""
@@ -119,16 +128,17 @@ class Asker(Talk):
         awaited = (latest.session, latest.generation, latest.round)
         # Rounds that were given up need no answer, but may have one on its way.
         while awaited in self.due:
-            heard = await self.hear(self.timeout)
+            heard = await self.hear(self.wait)
+            if heard is None:
+                raise SetupError("did not answer a STEP", Outcome.HUNG)
             if not heard:
-                what = "did not answer a STEP" if heard is None else "closed the connection instead of answering a STEP"
-                raise SetupError(f"the worker {what}")
+                raise SetupError("closed the connection instead of answering a STEP", Outcome.CLOSED)
             for one in heard:
                 if one.error is not None and one.error.scope != "stale":
-                    raise SetupError(f"the worker's answer breaks a rule: {one.error}")
+                    raise SetupError(f"broke a rule in its answer: {one.error}", Outcome.BROKE)
                 self.take_due(one)
         if self.open_session.state is not SessionState.READY:
-            raise SetupError("the worker gave up a round that it was asked for")
+            raise SetupError("gave up a round that it was asked for", Outcome.DISCARDED)
 
     def take_due(self, heard: Heard) -> bool:
         """Whether a frame belongs to an answer that is due; its COMPLETION is the last."""

@@ -31,6 +31,8 @@ class Outcome(StrEnum):
     """It went on as if the bytes had not come."""
     HUNG = "hung"
     """It neither reacted nor went on."""
+    BROKE = "broke"
+    """It broke a rule of the protocol itself."""
     DIED = "died"
     """Afterwards nobody was served any more."""
 

@@ -30,9 +30,9 @@ class Settings:
         server_hostname: what a worker's certificate must name.
         seed: of prompts, proposal seeds and garbage. The same seed sends the same bytes, but for nonces.
         rate: most connections a second.
-        timeout: seconds for each reaction.
+        timeout: seconds for each reaction to what is wrong.
         settle: seconds that a verifier is given to show that it took an answer that it had to drop.
-        wait: seconds for an endpoint that is gone, or has not connected, to come back.
+        wait: seconds for each answer to what is right, and for an endpoint that is gone, or has not connected, to come back.
         max_seconds: for everything.
         only: names of cases, beginnings of names, or reject codes; none for all.
     """

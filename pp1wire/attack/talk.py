@@ -36,6 +36,8 @@ class Talk:
         self.channel = channel
         self.hello = hello
         self.judge = Conversation(keep_ids=True)
+        self.spoiled = False
+        """Whether the two ends no longer agree on where they are: nothing more can be made of this connection."""
         self.sequence = 0
         """Number of the next frame that is sent."""
         self._role = role
@@ -84,7 +86,9 @@ class Talk:
         verdicts = self.judge.feed(self._role, data)
         if end:
             verdicts += self.judge.close(self._role)
-        return [v.error.code for v in verdicts if v.error is not None]
+        errors = [v.error for v in verdicts if v.error is not None]
+        self.spoiled |= any(error.scope == "connection" for error in errors)
+        return [error.code for error in errors]
 
     async def hear(self, seconds: float) -> list[Heard] | None:
         """The next frames of the endpoint; none once it has ended the connection, None after silence."""

@@ -145,7 +145,10 @@ class _Attack:
             return skipped(case, f"this verifier takes no {representation.name.lower()} rows")
         try:
             seen = await (self._at_hello(case) if case.state == "offered" else self._in_round(case))
-        except (Gone, Silent, Broke) as error:
+        except Broke as error:
+            await self.leave()
+            seen = Observation(Outcome.BROKE, str(error))
+        except (Gone, Silent) as error:
             seen = Observation(Outcome.DIED, str(error))
         except Unfit as error:
             return skipped(case, str(error))
@@ -174,9 +177,7 @@ class _Attack:
             try:
                 seen = await self._played(case, answerer)
             except Gone:
-                # The request was over before the STEP that the case needs.
-                if not answerer.ended_politely:
-                    raise
+                # Its request was over before the STEP that the case needs, or whatever it was: nothing was wrong yet.
                 await self.leave()
                 continue
             except Silent as error:
@@ -204,10 +205,17 @@ class _Attack:
                     seen = Observation(Outcome.CLOSED, f"{_told(seen)}, and then ended the connection", fits=False)
                 await self.leave()
         before = _told(seen)
-        try:
-            return _with(seen, await valid_round(await self._connected(None)))
-        except (Gone, Silent, Broke) as error:
-            return Observation(Outcome.DIED, f"first {before}; then {error}")
+        for _ in range(_TRIES):
+            try:
+                return _with(seen, await valid_round(await self._connected(None)))
+            except Gone:
+                await self.leave()
+            except Broke as error:
+                await self.leave()
+                return Observation(Outcome.BROKE, f"first {before}; then {error}")
+            except Silent as error:
+                return Observation(Outcome.DIED, f"first {before}; then {error}")
+        return Observation(Outcome.DIED, f"first {before}; then it ended {_TRIES} connections before a valid round")
 
     # Connections.
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
-from pp1wire.attack.answering import Answerer
+from pp1wire.attack.answering import Answerer, Gone
 from pp1wire.attack.case import CLOSES, Case
 from pp1wire.attack.crafting import AttackError, Fields, changed, numbered, plus
 from pp1wire.attack.outcomes import Observation, Outcome
@@ -95,12 +95,12 @@ async def _dropped(scene: VerifierScene, step: Step, late: list[bytes]) -> Obser
     if seen is not None:
         return seen
     await answerer.propose(step)
-    return _went_on(await answerer.watch(step, answerer.timeout), answerer)
+    return _went_on(await answerer.watch(step, answerer.wait), answerer)
 
 
 def _went_on(seen: Observation | None, answerer: Answerer) -> Observation:
     if seen is None:
-        return Observation(Outcome.HUNG, f"a valid proposal was not committed for {answerer.timeout:g} s")
+        return Observation(Outcome.HUNG, f"a valid proposal was not committed for {answerer.wait:g} s")
     if seen.outcome is Outcome.ACCEPTED and seen.fits:
         return Observation(Outcome.IGNORED, seen.detail)
     return seen
@@ -168,13 +168,18 @@ async def _with_more(scene: VerifierScene, frames: list[bytes], more: list[bytes
     require_code(answerer, scene.case, b"".join(late))
     answerer.latest[step.session] = frames
     await answerer.send([*frames, *late])
-    return _went_on(await answerer.watch(step, answerer.timeout), answerer)
+    return _went_on(await answerer.watch(step, answerer.wait), answerer)
 
 
 async def _too_many_discards(scene: VerifierScene) -> Observation:
     answerer = scene.answerer
-    for _ in range(2 * MAX_DISCARDS_IN_A_ROW):
-        step = await answerer.asked()
+    for number in range(2 * MAX_DISCARDS_IN_A_ROW):
+        try:
+            step = await answerer.asked()
+        except Gone:
+            if not number:
+                raise
+            return Observation(Outcome.CLOSED, f"after {number} of {MAX_DISCARDS_IN_A_ROW}", fits=False)
         rows = row_frames(answerer, step)
         rows[0] = changed(rows[0], {"header.body_checksum": 1}, answerer.facts)
         frames = [*rows, completion_frame(answerer, step, rows)]
@@ -184,8 +189,8 @@ async def _too_many_discards(scene: VerifierScene) -> Observation:
         if codes[:1] == [C.TOO_MANY_DISCARDS]:
             return seen or Observation(Outcome.HUNG, f"did not close the connection for {answerer.timeout:g} s")
         if seen is None or seen.outcome is not Outcome.DISCARDED:
-            before = "nothing" if seen is None else f"{seen.outcome} {seen.detail}".rstrip()
-            return Observation(Outcome.HUNG if seen is None else seen.outcome, f"{before}, before the last", fits=False)
+            outcome = Outcome.HUNG if seen is None else seen.outcome
+            return Observation(outcome, f"after {number + 1} of {MAX_DISCARDS_IN_A_ROW}", fits=False)
     raise AttackError(f"{scene.case.name}: valid rounds came between")
 
 

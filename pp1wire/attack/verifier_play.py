@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pp1wire.attack.answering import Answerer
 from pp1wire.attack.case import Case
-from pp1wire.attack.crafting import AttackError, changed, numbered
+from pp1wire.attack.crafting import AttackError, changed, identity_of, numbered
 from pp1wire.attack.outcomes import Observation, Outcome
 from pp1wire.attack.proposals import completion_frame, law, row_frames
 from pp1wire.wire import (
@@ -51,7 +51,11 @@ async def _any_step(answerer: Answerer) -> Step:
 
 async def _second_round(answerer: Answerer) -> Step:
     # One whose generation committed a proposal before, so that there is something to replay.
-    return await answerer.asked(lambda step: step.round >= 2 and step.session in answerer.latest)
+    def replayable(step: Step) -> bool:
+        before = answerer.latest.get(step.session)
+        return before is not None and identity_of(before[0])[:2] == (step.session, step.generation)
+
+    return await answerer.asked(replayable)
 
 
 async def _second_generation(answerer: Answerer) -> Step:
@@ -102,8 +106,8 @@ async def valid_round(answerer: Answerer) -> Observation:
     """One round that must be committed. Raises Gone, Silent or Broke if there is none to answer."""
     step = await answerer.asked()
     await answerer.propose(step)
-    seen = await answerer.watch(step, answerer.timeout)
-    return seen or Observation(Outcome.HUNG, f"a valid proposal was not committed for {answerer.timeout:g} s")
+    seen = await answerer.watch(step, answerer.wait)
+    return seen or Observation(Outcome.HUNG, f"a valid proposal was not committed for {answerer.wait:g} s")
 
 
 def proposal(answerer: Answerer, case: Case, step: Step) -> list[bytes]:

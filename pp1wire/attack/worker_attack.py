@@ -111,10 +111,24 @@ class _Attack:
         offer = (replace(terms, representations=offered) if offered and terms is self._terms else terms).hello(
             HelloRole.OFFER
         )
-        return Asker(channel, offer, seed=settings.seed, timeout=settings.timeout)
+        return Asker(channel, offer, seed=settings.seed, timeout=settings.timeout, wait=settings.wait)
 
     async def serves(self) -> None:
         """A valid conversation on a connection of its own. Raises ConnectError or SetupError."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.settings.timeout
+        while True:
+            try:
+                await self._converse()
+            except SetupError as error:
+                # A worker that is full may not have noticed yet that the last connection is gone.
+                if error.outcome is not Outcome.REFUSED or loop.time() >= until:
+                    raise
+                await asyncio.sleep(_BETWEEN_TRIES)
+            else:
+                return
+
+    async def _converse(self) -> None:
         asker = await self.another()
         try:
             await valid_round(asker)
@@ -145,7 +159,8 @@ class _Attack:
         try:
             seen = await self._play(case)
         except SetupError as error:
-            seen = Observation(Outcome.HUNG, str(error))
+            # What it did was no answer to the case, so it is never right, whatever it was.
+            seen = Observation(error.outcome, str(error), fits=False)
         except AttackError as error:
             return skipped(case, str(error))
         except ConnectError as error:

@@ -15,7 +15,7 @@ from pp1wire.attack.asking import Asker, SetupError
 from pp1wire.attack.case import CLOSES, Case
 from pp1wire.attack.crafting import AttackError
 from pp1wire.attack.outcomes import Observation, Outcome
-from pp1wire.attack.worker_play import Serves, watch
+from pp1wire.attack.worker_play import Serves, hear_reaction, watch
 from pp1wire.wire import RejectCode
 
 __all__ = ["WorkerScene", "worker_faults"]
@@ -94,35 +94,37 @@ def _garbage(asker: Asker) -> bytes:
 
 def _foreign(make: Callable[[Asker], bytes]) -> Script:
     async def script(scene: WorkerScene) -> Observation:
-        return await _closes(scene.asker, make(scene.asker), scene.case)
+        return await _closes(scene, scene.asker, make(scene.asker))
 
     return script
 
 
 async def _garbage_later(scene: WorkerScene) -> Observation:
     await STATES["opened"](scene.asker)
-    return await _closes(scene.asker, _garbage(scene.asker), scene.case)
+    return await _closes(scene, scene.asker, _garbage(scene.asker))
 
 
 async def _replayed(scene: WorkerScene) -> Observation:
-    asker, first = scene.asker, await scene.another()
+    first = scene.asker
+    await STATES["opened"](first)
+    await first.channel.close()
+    await scene.serves()  # so that a worker which takes one connection at a time has noticed
+    second = await scene.another()
     try:
-        first.hello = asker.hello
-        await STATES["opened"](first)
-        recorded = first.said["open"]
+        second.hello = first.hello
+        await second.agree()
+        return await _closes(scene, second, first.said["open"])
     finally:
-        await first.channel.close()
-    await asker.agree()
-    return await _closes(asker, recorded, scene.case)
+        await second.channel.close()
 
 
-async def _closes(asker: Asker, data: bytes, case: Case) -> Observation:
+async def _closes(scene: WorkerScene, asker: Asker, data: bytes) -> Observation:
     """Bytes of a known code that must end the connection before anything is answered."""
     codes = asker.judged(data)
-    if codes[:1] != [case.code]:
-        raise AttackError(f"{case.name}: the judge says {codes}")
+    if codes[:1] != [scene.case.code]:
+        raise AttackError(f"{scene.case.name}: the judge says {codes}")
     await asker.flush(data)
-    heard = await asker.hear(asker.timeout)
+    heard = await hear_reaction(asker, scene.serves)
     if heard is None:
         return Observation(Outcome.HUNG, f"silent for {asker.timeout:g} s")
     return Observation(Outcome.ACCEPTED, "answered") if heard else Observation(Outcome.CLOSED)
@@ -169,13 +171,22 @@ def _stalled(state: str, name: str) -> Script:
         frame = FRAMES[name](asker)
         await asker.flush(frame[: len(frame) // 2])
         # It may wait, or lose its patience; what it may not do is let others wait.
-        await scene.serves()
+        await _others_are_served(scene)
         await asyncio.sleep(asker.timeout / 4)
         asker.require_legal(frame)
         await asker.channel.send(frame[len(frame) // 2 :])
         return _went_on(asker, await asker.hear(asker.timeout))
 
     return script
+
+
+async def _others_are_served(scene: WorkerScene) -> None:
+    try:
+        await scene.serves()
+    except SetupError as error:
+        if error.outcome in (Outcome.REFUSED, Outcome.CLOSED):
+            raise AttackError("the worker takes no more connections at once") from None
+        raise
 
 
 def _went_on(asker: Asker, heard: object) -> Observation:
@@ -210,9 +221,7 @@ async def _answered(asker: Asker) -> Observation:
 async def _silent_connections(scene: WorkerScene) -> Observation:
     silent = [await scene.another() for _ in range(_SILENT)]
     try:
-        await scene.serves()
-    except SetupError as error:
-        return Observation(Outcome.HUNG, str(error))
+        await _others_are_served(scene)
     finally:
         for asker in silent:
             await asker.channel.close()

@@ -10,6 +10,7 @@ from pp1wire.attack.asking import Asker
 from pp1wire.attack.case import Case
 from pp1wire.attack.crafting import AttackError, changed, identity_of
 from pp1wire.attack.outcomes import Observation, Outcome
+from pp1wire.attack.talk import Heard
 from pp1wire.errors import PP1Error
 from pp1wire.protocol import agree, answer_to
 from pp1wire.wire import (
@@ -26,8 +27,9 @@ from pp1wire.wire import (
 from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire.header import HEADER_BYTES
 
-__all__ = ["Serves", "play", "valid_round", "watch"]
+__all__ = ["Serves", "hear_reaction", "play", "valid_round", "watch"]
 
+_GRACE = 0.05
 Serves = Callable[[], Awaitable[None]]
 """Returns once the worker has served another connection in full; raises SetupError or ConnectError if it does not."""
 
@@ -56,7 +58,7 @@ async def play(asker: Asker, case: Case, worker: Hello, serves: Serves) -> Obser
     if case.code is None:
         return await _control(asker, hostile)
     if case.state == "connected":
-        return await _hello_outcome(asker, case)
+        return await _hello_outcome(asker, case, serves)
     return await watch(asker, hostile, serves)
 
 
@@ -76,7 +78,7 @@ async def watch(asker: Asker, hostile: bytes, serves: Serves) -> Observation:
     if seen is None:
         # Another connection that was served proves that the worker has had the time.
         await serves()
-        seen = await _reaction(asker, 0.05)
+        seen = await _reaction(asker, _GRACE)
     if seen is not None:
         return seen
     return await _follow_up(asker, hostile)
@@ -94,7 +96,7 @@ async def _reaction(asker: Asker, seconds: float) -> Observation | None:
             return Observation(Outcome.CLOSED)
         for one in heard:
             if one.frame is None:
-                return Observation(Outcome.ACCEPTED, f"answered with what is no frame: {one.error}")
+                return Observation(Outcome.BROKE, f"answered with what is no frame: {one.error}")
             if not asker.take_due(one):
                 return _answer(one.frame)
     return None
@@ -175,19 +177,28 @@ async def _control(asker: Asker, frame: bytes) -> Observation:
 # HELLO.
 
 
-async def _hello_outcome(asker: Asker, case: Case) -> Observation:
+async def hear_reaction(asker: Asker, serves: Serves) -> list[Heard] | None:
+    """As `Talk.hear`; before silence is told, another connection has been served, so a slow worker has had the time."""
     heard = await asker.hear(asker.timeout)
+    if heard is not None:
+        return heard
+    await serves()
+    return await asker.hear(_GRACE)
+
+
+async def _hello_outcome(asker: Asker, case: Case, serves: Serves) -> Observation:
+    heard = await hear_reaction(asker, serves)
     if heard is None:
         return Observation(Outcome.HUNG, f"silent for {asker.timeout:g} s")
     if not heard:
         return Observation(Outcome.CLOSED)
     answer = _hello_in(heard[0].frame)
     if answer is None:
-        return Observation(Outcome.ACCEPTED, "answered with what is no HELLO")
+        return Observation(Outcome.BROKE, "answered with what is no HELLO")
     if answer.status is HelloStatus.ACCEPTED:
         return Observation(Outcome.ACCEPTED, "accepted the offer")
     reason = answer.refusal.name.lower()
-    if await asker.hear(asker.timeout) is None:
+    if await hear_reaction(asker, serves) is None:
         return Observation(Outcome.HUNG, f"refused for {reason}, but did not close the connection")
     expected = case.refusal
     if expected is not None and answer.refusal is not expected:

@@ -1,9 +1,9 @@
 """Both ends of PP1 v2 over TCP and Unix sockets, with asyncio: a worker's server and a verifier's client.
 
 A worker serves a `DraftModel` with `WorkerServer`; a verifier calls `connect` and decodes with its `TargetModel` by `decode`, or
-drives `Request` itself. Everything is logged under the name `pp1wire.net`, one line each with fields (`pp1wire.net.logs`);
-`pp1wire.net.metrics` shows the counters to Prometheus. How to serve, step by step: `docs/deployment.md` of the source; what logs and
-counters mean: `docs/operations.md`.
+drives `Request` itself. Everything is logged under the name `pp1wire.net`, one line each with fields (`pp1wire.net.logs`), and
+`pp1wire.net.metrics` shows the counters to Prometheus. How to serve, step by step: `docs/deployment.md` of the source; what logs
+and counters mean: `docs/operations.md`.
 """
 
 from __future__ import annotations

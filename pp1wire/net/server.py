@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, cast
 
 from pp1wire.net.address import Address, UnixAddress, parse_address
-from pp1wire.net.errors import NetError, summary
+from pp1wire.net.errors import NetError
 from pp1wire.net.link import peer_name
 from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
@@ -21,6 +21,7 @@ from pp1wire.net.stages import Stages
 from pp1wire.net.tally import Books, Tally
 from pp1wire.net.tap import Tap
 from pp1wire.net.terms import Terms
+from pp1wire.net.tls import handshake_failure
 from pp1wire.net.worker_connection import WorkerConnection, WorkerOptions
 from pp1wire.sampling import HostSampler
 from pp1wire.wire import Agreement, Representation
@@ -224,7 +225,7 @@ class WorkerServer:
                 server_side=True, ssl_handshake_timeout=self._options.hello_timeout,
             )  # fmt: skip
         except OSError as error:  # ssl.SSLError and time-outs among them
-            text = f"closed: TLS handshake: {getattr(error, 'reason', None) or summary(error)}"
+            text = f"closed: TLS handshake: {handshake_failure(error)}"
             self.log.tell(logging.WARNING, "connection_refused", text, peer=peer, reason="tls_handshake")
         else:
             if secured is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import ssl
 
-from pp1wire.net.errors import NetError
+from pp1wire.net.errors import NetError, summary
 
-__all__ = ["client_tls", "is_refusal", "server_tls"]
+__all__ = ["client_tls", "handshake_failure", "is_refusal", "server_tls"]
 
 Path = str | os.PathLike[str]
 
@@ -53,6 +53,13 @@ def is_refusal(error: BaseException | None) -> bool:
     """Whether one end did not take the other's certificate; other failures of TLS can be a network's that damages or cuts."""
     reason = str(getattr(error, "reason", None) or "")
     return isinstance(error, ssl.SSLError) and any(word in reason for word in _REFUSALS)
+
+
+def handshake_failure(error: BaseException) -> str:
+    """Why a handshake failed, in one line: OpenSSL's name of it, and what is wrong with a certificate."""
+    reason = getattr(error, "reason", None) or summary(error)
+    found = getattr(error, "verify_message", None)
+    return f"{reason}: {found}" if found else str(reason)
 
 
 def _loaded(context: ssl.SSLContext, certificate: Path, key: Path, authorities: Path) -> ssl.SSLContext:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 
 import numpy as np
 
 from pp1wire.attack import Report, Settings, Target, Verdict, attack_verifier, attack_worker
 from pp1wire.net import ConnectError, connect, decode, parse_address
+from pp1wire.net.tally import add
 from pp1wire.wire import Representation
 from tests.net.toys import DraftToy, TargetToy, V, serving, terms
 
@@ -34,24 +35,26 @@ PADDED = {"representations": BOTH, "padded_vocab_size": 20}
 
 def settings(address, **changes):
     """Quick: what reacts at all reacts at once, and nothing has to be spared."""
-    values = {"address": parse_address(address), "rate": 1e6, "timeout": 5.0, "settle": 0.1, "wait": 5.0}
+    values = {"address": parse_address(address), "rate": 1e6, "timeout": 2.0, "settle": 0.1, "wait": 5.0}
     return Settings(**(values | changes))
 
 
-async def worker_report(own=None, given=None, address="127.0.0.1:0", server=None, **changes):
-    """The report of an attack on a worker of ours."""
+async def worker_report(own=None, given=None, address="127.0.0.1:0", server=None, counted=None, **changes):
+    """The report of an attack on a worker of ours; what the worker counted goes into `counted`."""
     own = own or terms(**PADDED)
     model = DraftToy() if own.vocab_size == V else Flat(own.vocab_size)
     async with serving(address, model, own, **(server or {})) as served:
         report = Report(Target.WORKER, str(served.address), 0)
         await attack_worker(settings(served.address, **changes), report, given, lambda _: None)
+    if counted is not None:
+        counted.update(served.counters())
     return report
 
 
 @asynccontextmanager
-async def decoding(own, *, requests=1, support=4, **options):
-    """A verifier of ours that never gives up; yields what starts it at an address."""
-    tasks = []
+async def decoding(own, *, requests=1, support=4, counted=None, **options):
+    """A verifier of ours that never gives up; yields what starts it at an address. What it counted goes into `counted`."""
+    tasks, tallies = [], []
 
     async def one(client, seed):
         narrow = support if client.agreement is not None and client.agreement.id_entries else None
@@ -64,10 +67,15 @@ async def decoding(own, *, requests=1, support=4, **options):
 
     async def run(address):
         while True:
-            with suppress(ConnectError):
-                async with connect(address, own, reconnect_attempts=0, **options) as client:
+            client = connect(address, own, reconnect_attempts=0, **options)
+            try:
+                async with client:
                     while client.is_connected:
                         await asyncio.gather(*(one(client, seed) for seed in range(requests)))
+            except ConnectError:
+                pass
+            finally:
+                tallies.append(client.counters())
             await asyncio.sleep(0.001)
 
     def start(address):
@@ -79,6 +87,8 @@ async def decoding(own, *, requests=1, support=4, **options):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if counted is not None:
+            counted.update(add(*tallies))
 
 
 async def verifier_report(own=None, address="127.0.0.1:0", victim=None, **changes):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from pp1wire.attack import Target, Verdict, verifier_cases, worker_cases
+from pp1wire.attack import Outcome, Target, Verdict, verifier_cases, worker_cases
 from pp1wire.net import client_tls, server_tls
-from pp1wire.wire import Representation
+from pp1wire.wire import CompletionStatus, Representation
+from pp1wire.wire._schema_v2 import MAX_DISCARDS_IN_A_ROW
 from tests.attack.ends import run, skipped, verifier_report, worker_report, wrong
 from tests.net.test_tls import Files
 from tests.net.toys import terms
@@ -23,22 +26,48 @@ def files(tmp_path_factory):
     return Files(tmp_path_factory.mktemp("tls"))
 
 
-def test_a_worker_passes_every_case():
-    report = run(worker_report())
+def times(cases):
+    """How often each code is the right one, over these cases."""
+    return Counter(case.code.name.lower() for case in cases)
+
+
+def seen(counts):
+    return {code: count for code, count in counts.items() if count}
+
+
+def test_a_worker_passes_every_case_and_finds_exactly_the_codes_that_the_cases_name():
+    counted = {}
+    report = run(worker_report(counted=counted))
     assert wrong(report) == {}
     assert skipped(report) == BOTH_SERVED
     assert [r.case for r in report.results] == [case.name for case in worker_cases()]
     assert report.complete
     assert report.counts()["right"] == len(report.results) - 2
     assert report.target is Target.WORKER
+    # An offer that differs is refused, which is no fault.
+    faults = [case for case in worker_cases() if case.code is not None and case.refusal is None]
+    assert seen(counted["failures"]) == times(faults)
 
 
-def test_a_verifier_passes_every_case():
-    report = run(verifier_report())
+def test_a_verifier_passes_every_case_and_finds_exactly_the_codes_that_the_cases_name():
+    counted = {}
+    report = run(verifier_report(victim={"counted": counted}))
     assert wrong(report) == {}
     assert skipped(report) == {}
     assert [r.case for r in report.results] == [case.name for case in verifier_cases()]
     assert {r.verdict for r in report.results} == {Verdict.RIGHT}
+    cases = [case for case in verifier_cases() if case.code is not None]
+    fatal = [case for case in cases if Outcome.CLOSED in case.expect]
+    assert seen(counted["failures"]) == times(fatal)
+    discarded = times(case for case in cases if Outcome.DISCARDED in case.expect)
+    # One case is made of eight rounds that are rejected for this.
+    discarded["body_checksum_mismatch"] += MAX_DISCARDS_IN_A_ROW
+    given_up = {f"completion_{s.name.lower()}": 1 for s in CompletionStatus if s is not CompletionStatus.OK}
+    # And some rounds are given up only to come to a second generation, or are cut off with their connection.
+    for reason in ("completion_model_error", "connection_lost"):
+        given_up[reason] = counted["discards"][reason]
+    assert seen(counted["discards"]) == discarded | given_up
+    assert set(seen(counted["dropped"])) == {"stale_session", "stale_generation", "stale_round"}
 
 
 def test_a_worker_with_one_representation_and_the_smallest_terms_passes_what_fits_it(tmp_path):
@@ -108,3 +137,12 @@ def test_what_the_worker_is_bound_to_is_learned_from_its_refusal_or_given():
     assert learned.terms["padded_vocab_size"] == 20
     assert learned.terms["target_sha256"] == (b"t" * 32).hex()
     assert learned.terms["representations"] == ["dense", "sparse"]
+
+
+def test_a_worker_that_takes_one_connection_at_a_time_is_given_the_time_to_notice_that_it_is_free():
+    report = run(worker_report(server={"max_connections": 1}, only=("valid", "fault"), timeout=0.6))
+    assert wrong(report) == {}
+    assert skipped(report) == dict.fromkeys(
+        ("fault/stalled-hello", "fault/stalled-step", "fault/silent-connections"),
+        "the worker takes no more connections at once",
+    )

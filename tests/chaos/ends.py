@@ -20,18 +20,20 @@ class End:
     """One process in a process group of its own.
 
     Args:
-        module: `worker` or `verifier`.
+        module: `worker` or `verifier`, or what stands for the whole command line but for the options.
         log: file that takes its standard error; more than one process may write to it.
         on_line: told each JSON object that it says.
+        hears_json: whether what it says is JSON.
         options: of its command line.
     """
 
-    def __init__(self, module, log, on_line=None, **options):
-        self._command = [sys.executable, "-m", f"tests.chaos.{module}"]
+    def __init__(self, module, log, on_line=None, *, hears_json=True, **options):
+        self._command = [sys.executable, "-m", f"tests.chaos.{module}"] if isinstance(module, str) else [*module]
         for name, value in options.items():
             if value is not None:
                 self._command += [f"--{name.replace('_', '-')}", str(value)]
         self.log = log
+        self._hears_json = hears_json
         self._on_line = on_line or (lambda said: None)
         self._process = None
         self._heard = []
@@ -125,6 +127,8 @@ class End:
         while line := await self._process.stdout.readline():
             if not line.endswith(b"\n"):
                 break  # it was killed while it wrote
+            if not self._hears_json:
+                continue
             said = json.loads(line)
             self._on_line(said)
             if "round" not in said and "request" not in said and "finished" not in said:

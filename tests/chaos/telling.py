@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import sys
 from contextlib import suppress
 
@@ -35,6 +36,21 @@ def commands(known, at_end):
 def descriptors():
     """Open descriptors of this process, without the one that looks."""
     return len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208
+
+
+def limit_files(size):
+    """What a full disk does to a file: so many bytes fit into it, and no more. None for no limit."""
+    if size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def recorder_of(path):
+    """A recorder into `path`, or None without one; the package that it is of takes a while to import."""
+    if path is None:
+        return None
+    from pp1wire.capture.recorder import Recorder
+
+    return Recorder.create(path)
 
 
 def balance(tally, role):

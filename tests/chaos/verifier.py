@@ -15,11 +15,10 @@ from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
 
-from pp1wire.capture.recorder import Recorder
 from pp1wire.net import ConnectError, client_tls, connect, decode
 from pp1wire.protocol.tables import Role
 from tests.chaos import models
-from tests.chaos.telling import balance, commands, descriptors, tell
+from tests.chaos.telling import balance, commands, descriptors, limit_files, recorder_of, tell
 
 PROMPT = (1, 2, 3)
 
@@ -38,6 +37,7 @@ def main():
     parser.add_argument("--step-timeout", type=float, default=1.0)
     parser.add_argument("--hello-timeout", type=float, default=5.0)
     parser.add_argument("--record")
+    parser.add_argument("--largest-file", type=int, help="bytes that this process may write into one file")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     return asyncio.run(Verifying(arguments).run())
@@ -59,7 +59,8 @@ class Verifying:
         tls = None
         if a.tls is not None:
             tls = client_tls(a.tls / "ca.pem", a.tls / "verifier.pem", a.tls / "verifier.key")
-        recorder = None if a.record is None else Recorder.create(a.record)
+        recorder = recorder_of(a.record)
+        limit_files(a.largest_file)
         self.client = connect(
             a.address, models.terms(a.vocabulary, a.representation), tls=tls, connect_timeout=a.hello_timeout,
             hello_timeout=a.hello_timeout, step_timeout=a.step_timeout, reconnect_delay=0.02, tap=recorder,

@@ -15,11 +15,10 @@ import signal
 import sys
 from pathlib import Path
 
-from pp1wire.capture.recorder import Recorder
 from pp1wire.net import WorkerServer, server_tls
 from pp1wire.protocol.tables import Role
 from tests.chaos import models
-from tests.chaos.telling import balance, commands, descriptors, tell
+from tests.chaos.telling import balance, commands, descriptors, limit_files, recorder_of, tell
 
 
 def main():
@@ -29,6 +28,7 @@ def main():
     parser.add_argument("--representation", default="sparse")
     parser.add_argument("--delay", type=float, default=0.0)
     parser.add_argument("--tls", type=Path)
+    parser.add_argument("--certificate", default="worker", help="which of the files in the folder of --tls to show")
     parser.add_argument("--max-connections", type=int, default=16)
     parser.add_argument("--hello-timeout", type=float, default=5.0)
     parser.add_argument("--write-timeout", type=float, default=5.0)
@@ -45,10 +45,10 @@ async def serve(arguments):
     model = models.Draft(arguments.vocabulary, arguments.delay)
     tls = None
     if arguments.tls is not None:
-        tls = server_tls(arguments.tls / "worker.pem", arguments.tls / "worker.key", arguments.tls / "ca.pem")
-    recorder = None if arguments.record is None else Recorder.create(arguments.record)
-    if arguments.largest_file is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (arguments.largest_file,) * 2)
+        own = arguments.tls / arguments.certificate
+        tls = server_tls(own.with_suffix(".pem"), own.with_suffix(".key"), arguments.tls / "ca.pem")
+    recorder = recorder_of(arguments.record)
+    limit_files(arguments.largest_file)
     server = WorkerServer(
         arguments.address, model, models.terms(arguments.vocabulary, arguments.representation), tls=tls,
         max_connections=arguments.max_connections, hello_timeout=arguments.hello_timeout,
