@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, cast
 
 from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Message, RejectCode
 from pp1wire.wire.fields import FieldSpec
-from pp1wire.wire.frames import Frame, reject_in
+from pp1wire.wire.frames import Frame, fault_in
 from pp1wire.wire.header import HEADER_BYTES, Header
+from pp1wire.wire.reject import RemoteProtocolError
 
 __all__ = ["BODIES", "Body", "Seen"]
 
@@ -43,9 +44,10 @@ class Body(NamedTuple):
     """The same, for integers and digests."""
     identity: tuple[tuple[Callable[[Any, Any], None], int], ...]
     """Sets a field of the message from an index of the header."""
+    slot: Callable[[Any, Any], None] | None
 
-    def read(self, frame: Frame) -> Any:
-        """The fixed fields by name, as a tuple with the reserved ones among them, each within its schema's bounds.
+    def read(self, frame: Frame) -> list[Any]:
+        """The fixed fields, reserved ones among them, each within its schema's bounds.
 
         Raises:
             RemoteProtocolError: the first, in the order of bytes, that is not.
@@ -54,11 +56,11 @@ class Body(NamedTuple):
         for index, legal in self.checks:
             value = legal(values[index])
             if value is None:
-                _reject_field(frame, self.specs[index], values[index])
+                raise _field_fault(frame, self.specs[index], values[index])
             values[index] = value
-        return self.fields(values)
+        return values
 
-    def message(self, header: Header, values: Sequence[Any], column: Any, seen: Seen) -> Message:
+    def message(self, header: Header, values: list[Any], column: Any, seen: Seen) -> Message:
         """The message of fixed fields that were read, and its column (None without one), which nobody can write into."""
         message = self.make(self.message_class)
         if len(seen) > _MOST_SEEN:
@@ -67,6 +69,8 @@ class Body(NamedTuple):
         for set_field, index in self.identity:
             value = header[index]
             set_field(message, same(value, value))
+        if self.slot is not None:
+            self.slot(message, header.slot)
         for set_field, index in self.repeated:
             value = values[index]
             set_field(message, same(value, value))
@@ -96,10 +100,10 @@ def _text(value: bytes) -> str | None:
     return text.decode("ascii") if all(0x20 <= byte < 0x7F for byte in text) else None
 
 
-def _reject_field(frame: Frame, spec: FieldSpec, value: Any) -> NoReturn:
+def _field_fault(frame: Frame, spec: FieldSpec, value: Any) -> RemoteProtocolError:
     expected: object
     if spec.kind == "zeros":
-        code, expected, value = RejectCode.RESERVED_NOT_ZERO, "zero bytes", value.hex()
+        code, expected = RejectCode.RESERVED_NOT_ZERO, "zero bytes"
     elif spec.kind == "text":
         code, expected = RejectCode.TEXT_NOT_CANONICAL, "printable ASCII, then zero bytes"
     elif spec.enum is not None:
@@ -107,14 +111,17 @@ def _reject_field(frame: Frame, spec: FieldSpec, value: Any) -> NoReturn:
     else:
         code = RejectCode.VALUE_OUT_OF_BOUNDS if spec.reject is None else RejectCode[spec.reject.upper()]
         expected = range(spec.minimum, spec.maximum + 1)
-    reject_in(frame, code, spec.offset, spec.name, expected, value)
+    return fault_in(frame, code, spec.offset, spec.name, expected, value)
 
 
 def _body(number: int) -> Body:
     cls, specs = schema.MESSAGE_CLASSES[number], schema.BODY_FIELDS[number]
     derived, columns = schema.DERIVED_FIELDS[number], schema.BODY_COLUMNS[number]
     index = {spec.name: at for at, spec in enumerate(specs)}
+    identity = schema.IDENTITY_FIELDS[number]
     elsewhere = derived.keys() | schema.AGREED_FIELDS[number].keys()
+    # An enumeration's member and a float equal integers that they are not, and Python has one object of each small integer.
+    repeated = {s.name for s in specs if s.kind == "bytes" or (s.kind == "int" and s.size > 1)}
     carried = [s for s in specs if s.kind != "zeros" and s.name not in elsewhere]
 
     # mypy wants literals, which the schema replaces here.
@@ -135,10 +142,10 @@ def _body(number: int) -> Body:
         column=setter(columns[0][0]) if columns else None,
         make=cls.__new__,
         message_class=cls,
-        # An enumeration's member and a float equal integers that they are not.
-        setters=tuple((setter(s.name), index[s.name]) for s in carried if s.kind not in ("int", "bytes")),
-        repeated=tuple((setter(s.name), index[s.name]) for s in carried if s.kind in ("int", "bytes")),
-        identity=tuple((setter(name), Header._fields.index(name)) for name in schema.IDENTITY_FIELDS[number]),
+        setters=tuple((setter(s.name), index[s.name]) for s in carried if s.name not in repeated),
+        repeated=tuple((setter(s.name), index[s.name]) for s in carried if s.name in repeated),
+        identity=tuple((setter(name), Header._fields.index(name)) for name in identity if name != "slot"),
+        slot=setter("slot") if "slot" in identity else None,
     )
 
 

@@ -15,7 +15,7 @@ from pp1wire.wire._schema_v2 import BODY_STRUCTS, Q_TOTAL, MessageType, RejectCo
 from pp1wire.wire.agreement import Agreement
 from pp1wire.wire.bodies import BODIES
 from pp1wire.wire.canonical import BLOCK, dyadic_counts
-from pp1wire.wire.frames import Frame, check_body_checksum, reject_in
+from pp1wire.wire.frames import Frame, check_body_checksum, fault_in
 from pp1wire.wire.header import HEADER_BYTES
 from pp1wire.wire.reject import RemoteProtocolError
 
@@ -72,9 +72,9 @@ def _check_row(frame: Frame, agreement: Agreement, counts: Counts) -> None:
     if not 0 <= token < agreement.vocab_size:
         padded = agreement.vocab_size <= token < agreement.padded_vocab_size
         code = RejectCode.TOKEN_PADDED if padded else RejectCode.TOKEN_OUT_OF_RANGE
-        reject_in(frame, code, 4, "token", range(agreement.vocab_size), token)
+        raise fault_in(frame, code, 4, "token", range(agreement.vocab_size), token)
     if not (np.count_nonzero(ids[:used] == token) if k else counts[token]):
-        reject_in(frame, RejectCode.Q_ZERO_AT_TOKEN, 4, "token", "a token with q above 0", token)
+        raise fault_in(frame, RejectCode.Q_ZERO_AT_TOKEN, 4, "token", "a token with q above 0", token)
 
 
 def _check_structure(frame: Frame, agreement: Agreement) -> tuple[int, int]:
@@ -89,16 +89,16 @@ def _check_structure(frame: Frame, agreement: Agreement) -> tuple[int, int]:
         if representation != agreement.representation:
             actual = Representation(representation).name
             expected = agreement.representation.name
-            reject_in(frame, RejectCode.REPRESENTATION_MISMATCH, 12, "representation", expected, actual)
+            raise fault_in(frame, RejectCode.REPRESENTATION_MISMATCH, 12, "representation", expected, actual)
         if first_id != agreement.shard_first_id:
-            reject_in(frame, RejectCode.SHARD_MISMATCH, 16, "shard_first_id", agreement.shard_first_id, first_id)
-        reject_in(frame, RejectCode.SHARD_MISMATCH, 20, "shard_id_count", vocab, id_count)
+            raise fault_in(frame, RejectCode.SHARD_MISMATCH, 16, "shard_first_id", agreement.shard_first_id, first_id)
+        raise fault_in(frame, RejectCode.SHARD_MISMATCH, 20, "shard_id_count", vocab, id_count)
     if entries == 0:
-        reject_in(frame, RejectCode.MISSING_Q, 8, "entry_count", "at least 1", 0)
+        raise fault_in(frame, RejectCode.MISSING_Q, 8, "entry_count", "at least 1", 0)
     dense = agreement.representation is Representation.DENSE
     if entries > agreement.q_entries or (dense and entries != vocab):
         expected = str(vocab) if dense else f"at most {agreement.q_entries}"
-        reject_in(frame, RejectCode.ENTRY_COUNT_MISMATCH, 8, "entry_count", expected, entries)
+        raise fault_in(frame, RejectCode.ENTRY_COUNT_MISMATCH, 8, "entry_count", expected, entries)
     return token, entries
 
 
@@ -192,4 +192,4 @@ def _fail(
     actual: object,
 ) -> NoReturn:
     at = _COLUMNS_AT + (4 * agreement.id_entries if column == "q" else 0) + 4 * (index or 0)
-    reject_in(frame, code, at, column if index is None else f"{column}[{index}]", expected, actual)
+    raise fault_in(frame, code, at, column if index is None else f"{column}[{index}]", expected, actual)

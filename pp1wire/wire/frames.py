@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import RejectCode
@@ -11,7 +11,7 @@ from pp1wire.wire.checksums import body_checksum
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
 from pp1wire.wire.reject import MESSAGE_NAMES, RemoteProtocolError
 
-__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "contiguous", "reject_in", "truncated"]
+__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "contiguous", "fault_in", "truncated"]
 
 
 # Frames of 100 bytes take several times that as objects, so no more of them than this exist at a time.
@@ -153,17 +153,19 @@ class FrameSplitter:
         return frames, position, False
 
 
-def reject_in(frame: Frame, code: RejectCode, at: int, name: str, expected: object, actual: object) -> NoReturn:
-    """Raise the reject of body field `name`, `at` bytes into the body of `frame`."""
-    message_type = frame.header.message_type
-    raise RemoteProtocolError(
+def fault_in(
+    frame: Frame, code: RejectCode, at: int, name: str, expected: object, actual: object
+) -> RemoteProtocolError:
+    """The reject of body field `name`, `at` bytes into the body of `frame`."""
+    header = frame.header
+    return RemoteProtocolError(
         code,
         frame.offset + HEADER_BYTES + at,
-        f"{MESSAGE_NAMES[message_type]}.{name}",
+        f"{MESSAGE_NAMES[header.message_type]}.{name}",
         expected,
         actual,
-        message_type,
-        frame.header.identity,
+        header.message_type,
+        header.identity,
     )
 
 

@@ -94,9 +94,9 @@ def check_header(
     if length != smallest and (not smallest <= length <= largest or (length - smallest) % step):
         _reject_length(header, offset, agreement, bounds)
     if reserved_1 != b"\0":
-        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 7, "reserved_1", "zero", reserved_1.hex())
+        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 7, "reserved_1", "zero", reserved_1)
     if reserved_2 != b"\0\0":
-        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 22, "reserved_2", "zero", reserved_2.hex())
+        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 22, "reserved_2", "zero", reserved_2)
     if number != sequence and sequence is not None:
         raise _reject(RejectCode.SEQUENCE_MISMATCH, header, offset, 8, "sequence", sequence, number)
     expected_id = 0 if agreement is None else agreement.id

@@ -86,5 +86,6 @@ def _shown(value: object) -> str:
         return value.name
     if isinstance(value, range):
         return f"{value[0]} to {value[-1]}"
-    # Under `python -bb`, str() of bytes is an error.
-    return repr(value) if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):  # of which str() is an error under `python -bb`
+        return repr(value) if value.isascii() and value.decode("ascii").isprintable() else value.hex()
+    return str(value)
