@@ -64,12 +64,20 @@ def _shared(end: Verifier | Worker, tally: Tally) -> None:
             states["session.idle"] + states["session.stopped"],
             tally.opens + tally.resets + tally.commits + tally.target_only,
         )
-    void = sum(count for reason, count in counters.discards.items() if reason not in _WITHOUT_VOID)
-    _equal("session.void = discards but by RESET and end", states["session.void"], void)
-    for reason, count in counters.discards.items():
-        _equal(f"discards told as {reason}", count, tally.told.get(reason, 0))
-    for reason, count in counters.dropped.items():
-        _equal(f"drops told as {reason}", count, tally.told.get(reason, 0))
+    without = sum(counters.discards[reason] for reason in _WITHOUT_VOID)
+    _equal(
+        "session.void = discards but by RESET and end",
+        states["session.void"],
+        sum(counters.discards.values()) - without,
+    )
+    if counters.discards != tally.discards:
+        violate("counters", f"discards are {_differences(counters.discards, tally.discards)}, as told to the watcher")
+    if counters.dropped != tally.dropped:
+        violate("counters", f"drops are {_differences(counters.dropped, tally.dropped)}, as told to the watcher")
+
+
+def _differences(own: dict[str, int], told: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count}, not {told[reason]}" for reason, count in own.items() if count != told[reason])
 
 
 def _equal(equation: str, left: int, right: int) -> None:

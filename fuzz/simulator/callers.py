@@ -8,50 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuzz.simulator.line import Handle, Line
-from fuzz.simulator.truth import RequestTruth
+from fuzz.simulator.request import Request
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol import Agreed, Ended, ProposalReady, TargetOnly, VerifierEvent
-from pp1wire.sampling import Key, Verdict, VerdictKind, proposal_seed, verification_seed
+from pp1wire.sampling import Key, Verdict, VerdictKind
 from pp1wire.sampling.philox import Domain, below
 from pp1wire.wire import CommitKind, Representation
 
 if TYPE_CHECKING:
     from fuzz.simulator.world import World
 
-__all__ = ["Client", "Request"]
+__all__ = ["Client"]
 
 _THINK = (0.0, 0.002)
 _VERIFY = (0.001, 0.01)
 _REDIAL = 0.03
 STOP = 0
-
-
-class Request:
-    """One request. `generation` and `round` number its noise; they rise and never come twice."""
-
-    def __init__(self, number: int, prompt: list[int], limit: int, root: int) -> None:
-        self.number = number
-        self.prompt = len(prompt)
-        self.truth = RequestTruth(list(prompt))
-        self.text = list(prompt)
-        self.left = limit
-        self.context = 0
-        self.generation, self.round = 1, 0
-        self.line: Line | None = None
-        self.session = 0
-        self.waiting = False
-        self.handle: Handle | None = None
-        self.ended = ""
-        self.turn = 0
-        self.seed(root)
-
-    def seed(self, root: int) -> None:
-        """Noise from another root."""
-        self.proposal_seed, self.verification_seed = proposal_seed(root), verification_seed(root)
-
-    def advance(self, generation: int, round_: int = 0) -> None:
-        """Never back."""
-        self.generation, self.round = max((self.generation, self.round), (generation, round_))
 
 
 class Client:

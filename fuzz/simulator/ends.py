@@ -9,13 +9,20 @@ from fuzz.simulator.scenario import Scenario
 from fuzz.simulator.violation import violate
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol import Verifier, Worker, hello
-from pp1wire.wire import Hello, HelloRole
+from pp1wire.wire import Hello, HelloRole, Representation
 
 __all__ = ["expect_refused", "greeting", "snapshot"]
 
 
-def greeting(scenario: Scenario, role: HelloRole, nonce: bytes) -> Hello:
-    """The HELLO of an end."""
+def greeting(scenario: Scenario, role: HelloRole, nonce: bytes, **smaller: int) -> Hello:
+    """The HELLO of an end; `smaller` are capacities that differ from the scenario's."""
+    both = scenario.both or role is HelloRole.ANSWER
+    capacities = {
+        "max_slots": scenario.slots,
+        "max_depth": scenario.depth,
+        "max_support": min(scenario.support, scenario.vocab),
+        "max_prefix": scenario.max_prefix,
+    } | smaller
     return hello(
         role,
         vocab_size=scenario.vocab,
@@ -25,11 +32,11 @@ def greeting(scenario: Scenario, role: HelloRole, nonce: bytes) -> Hello:
         draft_checkpoint_sha256=b"d" * 32,
         draft_revision="toy",
         target_sha256=b"t" * 32,
-        representations=(scenario.representation,),
-        max_slots=scenario.slots,
-        max_depth=scenario.depth,
-        max_support=min(scenario.support, scenario.vocab),
-        max_prefix=scenario.max_prefix,
+        representations=tuple(Representation) if both else (scenario.representation,),
+        max_slots=capacities["max_slots"],
+        max_depth=capacities["max_depth"],
+        max_support=capacities["max_support"],
+        max_prefix=capacities["max_prefix"],
     )
 
 

@@ -22,7 +22,11 @@ __all__ = ["Invariants"]
 
 
 class Invariants:
-    """Checks of one world. Every method raises Violation, or returns."""
+    """Checks of one world. Every method raises Violation, or returns.
+
+    What is held in memory is read after every step; an end's own state, which nothing but a call of it can change, after every
+    step in which it was called.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -84,6 +88,9 @@ class Invariants:
     def _line(self, line: Line) -> None:
         for handle in line.handles:
             _readable(handle)
+        if not line.touched:
+            return
+        line.touched = False
         verifier_adds_up(line)
         if not line.is_open:
             return
@@ -110,6 +117,13 @@ class Invariants:
     def _seat(self, seat: Seat) -> None:
         if seat.closed or seat.end.state is not ConnectionState.OPEN:
             return
+        if seat.touched:
+            seat.touched = False
+            self._worker(seat)
+        if seat.link.quiet and seat.hears and seat.link.clean and seat.line.is_open:
+            self._in_step(seat, seat.line)
+
+    def _worker(self, seat: Seat) -> None:
         worker_adds_up(seat)
         line = seat.line
         live = seat.end._live
@@ -126,8 +140,6 @@ class Invariants:
                     "committed",
                     f"the worker's session {number} holds {prefix}, its events say {seat.prefix.get(number)}",
                 )
-        if seat.link.quiet and seat.hears and seat.link.clean and line.is_open:
-            self._in_step(seat, line)
 
     def _in_step(self, seat: Seat, line: Line) -> None:
         """Nothing is on its way, so both hold the same."""

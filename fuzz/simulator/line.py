@@ -26,6 +26,7 @@ __all__ = ["Handle", "Line"]
 
 _HELLO_TIMEOUT = 0.5
 _GONE = 6
+_BUFFER = 1 << 14
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class Line:
         end: the real Verifier.
         handles: proposals that can be read, and a few that no longer can.
         received, taken: bytes given to the end, and taken from it.
+        touched: whether anything was done with the end since it was checked.
         over: whether the connection is of no more use to the caller.
 
     Args:
@@ -70,8 +72,11 @@ class Line:
         self._hear_event, self._lost = hear, lost
         self.owners: dict[int, RequestTruth] = {}
         self.truth = LineTruth(world.toys, self.owners)
+        # Room of the caller's own, shared or pinned memory say, or the end's.
+        buffer = bytearray(_BUFFER) if world.rng.random() < 0.3 else None
         self.end = Verifier(
             greeting(world.scenario, HelloRole.OFFER, world.nonce()),
+            buffer=buffer,
             hello_timeout=_HELLO_TIMEOUT,
             step_timeout=world.scenario.step_timeout,
         )
@@ -79,6 +84,7 @@ class Line:
         self.outbox = Outbox(world, link, link.down, self.truth.verifier_made)
         self.handles: list[Handle] = []
         self.received = self.taken = 0
+        self.touched = True
         self.over = False
         self._timer = float("inf")
         self._team: Team | None = None
@@ -133,6 +139,7 @@ class Line:
 
     def pump(self) -> None:
         """Send what the end has queued, wait for its next deadline, close what is over."""
+        self.touched = True
         if self.truth.agreement is None:
             self.truth.agreement = self.end.agreement
         data = self.end.data_to_send()

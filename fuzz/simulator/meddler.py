@@ -11,7 +11,8 @@ from pp1wire.protocol import SessionState
 from pp1wire.wire import CommitKind
 
 if TYPE_CHECKING:
-    from fuzz.simulator.callers import Client, Request
+    from fuzz.simulator.callers import Client
+    from fuzz.simulator.request import Request
     from fuzz.simulator.world import World
 
 __all__ = ["Meddler"]

@@ -44,7 +44,8 @@ _CHANGES = {
     kind: [field(kind, name).start for name in names]
     for kind, names in (
         (MessageType.STEP, ("proposal_seed", "position", "prefix_digest", "context_version")),
-        (MessageType.REPLY, ("token", "position")),
+        # Not its position: two faults together could put it where its ticket happens to draw the same token.
+        (MessageType.REPLY, ("token",)),
         (MessageType.COMPLETION, ("position", "context_version", "reply_bytes", "rows_checksum", "rows")),
     )
 }
@@ -89,7 +90,6 @@ class Outbox:
         self._sequence = 0
         self._history: deque[bytes] = deque(maxlen=_HISTORY)
         self._held: bytes | None = None
-        self._round = b""
         self._greeted = False
 
     def put(self, data: bytes, agreement: Agreement | None) -> None:
@@ -179,10 +179,9 @@ class Outbox:
         ]
 
     def _control(self, raw: bytes) -> bytes:
-        """The negative control's fault: it looks at the first drafted token, which no fault of a network can do."""
-        first, self._round = self._round != raw[32:48], raw[32:48]
-        token = self._world.scenario.corrupt_first_token
-        if token is None or not first or int.from_bytes(raw[_TOKEN], "little") != token:
+        """The negative control's fault: it looks at the drafted token, which no fault of a network can do."""
+        token = self._world.scenario.spoil_token
+        if token is None or int.from_bytes(raw[_TOKEN], "little") != token:
             return raw
         self._link.fault("token_seen")
         self._world.faults["token_seen"] += 1

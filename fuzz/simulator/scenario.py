@@ -49,7 +49,8 @@ class Scenario:
     Attributes:
         vocab, padded: ids, and entries of a dense row.
         model: which of the toy models.
-        representation, slots, depth, support, max_prefix: of the offer.
+        representation: which one the worker prefers; both: whether the offer names the other, too.
+        slots, depth, support, max_prefix: of the offer; a worker may have less.
         clients: callers' processes, one connection each at a time.
         requests: of each client.
         tokens: most tokens of a request.
@@ -58,13 +59,14 @@ class Scenario:
         step_timeout: virtual seconds.
         rates: by fault; those that are missing never come.
         calm_at: when faults end, in virtual seconds.
-        corrupt_first_token: the negative control: rounds whose first drafted token is this one are spoiled on the way.
+        spoil_token: the negative control: rounds that drafted this token are spoiled on the way.
     """
 
     vocab: int
     padded: int
     model: int
     representation: Representation
+    both: bool
     slots: int
     depth: int
     support: int
@@ -77,7 +79,7 @@ class Scenario:
     step_timeout: float
     rates: dict[str, float] = field(default_factory=dict)
     calm_at: float = 0.0
-    corrupt_first_token: int | None = None
+    spoil_token: int | None = None
 
 
 def draw(rng: random.Random) -> Scenario:
@@ -94,6 +96,7 @@ def draw(rng: random.Random) -> Scenario:
         padded=vocab + rng.choice((0, 0, 3)),
         model=rng.randrange(3),
         representation=rng.choice((Representation.SPARSE, Representation.SPARSE, Representation.DENSE)),
+        both=rng.random() < 0.5,
         slots=rng.randint(1, 4),
         depth=rng.randint(1, 5),
         support=rng.choice((1, 2, 4, 8)),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fuzz.simulator.toys import Expected, Toys
 from fuzz.simulator.violation import violate
-from pp1wire.protocol import Notice, SessionReset
+from pp1wire.protocol import Counters, MessageDropped, Notice, RoundDiscarded
 from pp1wire.wire import Agreement, Commit, CommitKind, Frame, MessageType, Reset, ResetReason, Step, decode_frame
 
 __all__ = ["LineTruth", "RequestTruth", "SessionTruth", "Tally"]
@@ -88,13 +88,16 @@ class Tally:
     ready_lost: int = 0
     accepted: int = 0
     """Drafted tokens that verification accepted."""
-    told: dict[str, int] = field(default_factory=dict)
-    """Discards and drops by reason, as the end's watcher heard of them."""
+    discards: dict[str, int] = field(default_factory=lambda: dict(Counters().discards))
+    dropped: dict[str, int] = field(default_factory=lambda: dict(Counters().dropped))
+    """By reason, as the end's watcher heard of them."""
 
     def hear(self, notice: Notice) -> None:
         """A watcher for an end."""
-        if not isinstance(notice, SessionReset):
-            self.told[notice.reason] = self.told.get(notice.reason, 0) + 1
+        if isinstance(notice, RoundDiscarded):
+            self.discards[notice.reason] += 1
+        elif isinstance(notice, MessageDropped):
+            self.dropped[notice.reason] += 1
 
 
 class LineTruth:

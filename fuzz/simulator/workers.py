@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fuzz.simulator.ends import expect_refused, greeting
@@ -34,6 +36,7 @@ class Seat:
         end: the real Worker.
         prefix: what a draft model would hold for each session, from the events.
         received, taken: bytes given to the end, and taken from it.
+        touched: whether anything was done with the end since it was checked.
         tally: what its events amount to.
     """
 
@@ -43,20 +46,24 @@ class Seat:
         draining = world.chance("draining")
         if draining:
             link.fault("draining")
-        self.end = Worker(greeting(world.scenario, HelloRole.ANSWER, world.nonce()), draining=draining)
+        own = greeting(world.scenario, HelloRole.ANSWER, world.nonce(), **_capacities(world))
+        self.end = Worker(own, prefer=world.scenario.representation, draining=draining)
         self.outbox = Outbox(world, link, link.up, line.truth.worker_made)
         self.prefix: dict[int, list[int]] = {}
         self.generations: dict[int, int] = {}
         self.received = self.taken = 0
+        self.touched = True
         self.tally = Tally()
         self.end.watch = self.tally.hear
         self.closed = False
+        self._waiting: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        self._waking = False
         link.down.connect(self.hear, self.hear_end)
 
     @property
     def hears(self) -> bool:
-        """Whether everything that came was taken in; while the machine stalls, and just after, it may not have been."""
-        return self._machine.stalled_until < self._world.clock.now
+        """Whether everything that came was taken in; while the machine stalls, it was not."""
+        return not self._waiting
 
     def hear(self, data: bytes) -> None:
         """Bytes from the verifier."""
@@ -87,6 +94,7 @@ class Seat:
 
     def pump(self) -> None:
         """Send what the end has queued; close what is over."""
+        self.touched = True
         data = self.end.data_to_send()
         if data:
             self.taken += len(data)
@@ -101,15 +109,27 @@ class Seat:
         self.link.fault("crash")
         self.link.cut()
 
-    def _away(self, call: object, *arguments: object) -> bool:
+    def _away(self, call: Callable[..., None], *arguments: object) -> bool:
         """Whether nobody is there to hear; what comes while the machine stalls waits, in its order."""
         if self.closed:
             return True
-        until = self._machine.stalled_until
-        if until > self._world.clock.now:
-            self._world.clock.at(until, call, *arguments)  # type: ignore[arg-type]
+        if not self._waking and (self._waiting or self._machine.stalled):
+            self._waiting.append((call, arguments))
+            if len(self._waiting) == 1:
+                self._wake()
             return True
         return False
+
+    def _wake(self) -> None:
+        if self._machine.stalled:
+            self._world.clock.at(self._machine.stalled_until, self._wake)
+            return
+        self._waking = True
+        while self._waiting and not self.closed:
+            call, arguments = self._waiting.popleft()
+            call(*arguments)
+        self._waking = False
+        self._waiting.clear()
 
     def _failed(self, error: RemoteProtocolError) -> None:
         self._world.say(f"link {self.link.number} worker refuses: {error.code.name}")
@@ -244,6 +264,11 @@ class Machine:
         self.up = True
         self.stalled_until = 0.0
 
+    @property
+    def stalled(self) -> bool:
+        """Whether it does nothing now."""
+        return self.stalled_until > self._world.clock.now
+
     def accept(self, line: Line) -> None:
         """Take a connection; nobody listens while the machine is down."""
         self.seats = [seat for seat in self.seats if not seat.closed]
@@ -262,11 +287,19 @@ class Machine:
 
     def stall(self) -> None:
         """Hear and do nothing for a while."""
-        self.stalled_until = self._world.clock.now + self._world.rng.uniform(*_STALL)
+        self.stalled_until = max(self.stalled_until, self._world.clock.now + self._world.rng.uniform(*_STALL))
 
     def _restart(self) -> None:
         self.up = True
         self._world.say("worker restarts")
+
+
+def _capacities(world: World) -> dict[str, int]:
+    """Now and then a worker has less room than it is asked for."""
+    rng, scenario = world.rng, world.scenario
+    if rng.random() < 0.75:
+        return {}
+    return {"max_slots": rng.randint(1, scenario.slots), "max_depth": rng.randint(1, scenario.depth)}
 
 
 def _identity(frame: bytes) -> tuple[int, int, int]:

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fuzz.simulator.callers import Client, Request
+from fuzz.simulator.callers import Client
 from fuzz.simulator.clock import Clock, Log
 from fuzz.simulator.invariants import Invariants
 from fuzz.simulator.meddler import Meddler
 from fuzz.simulator.network import Link
+from fuzz.simulator.request import Request
 from fuzz.simulator.scenario import FAMILIES, Scenario, draw
 from fuzz.simulator.toys import toys
 from fuzz.simulator.violation import Violation, violate
@@ -37,7 +38,7 @@ class Outcome:
         rounds: STEPs.
         faults, rejects, discards, stats: counts by kind.
         invariant, detail: what is broken; None and empty if nothing is.
-        texts: the text of every request behind its prompt.
+        texts: (length of its prompt, prompt and text) of every request.
     """
 
     seed: int
@@ -52,7 +53,7 @@ class Outcome:
     stats: Counter[str] = field(default_factory=Counter)
     invariant: str | None = None
     detail: str = ""
-    texts: list[list[int]] = field(default_factory=list)
+    texts: list[tuple[int, list[int]]] = field(default_factory=list)
 
 
 class World:
@@ -186,5 +187,5 @@ def run(seed: int, trace: Callable[[str], None] | None = None, scenario: Scenari
         outcome.rounds, outcome.steps = world.rounds, world.steps
         outcome.faults, outcome.rejects = world.faults, world.rejects
         outcome.discards, outcome.stats = world.discards, world.stats
-        outcome.texts = [r.text[r.prompt :] for c in world.clients for r in c.requests]
+        outcome.texts = [(r.prompt, r.text) for c in world.clients for r in c.requests]
     return outcome

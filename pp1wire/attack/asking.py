@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 
 import numpy as np
@@ -126,9 +127,11 @@ class Asker(Talk):
         await self.flush()
         latest = self.open_session.latest.step
         awaited = (latest.session, latest.generation, latest.round)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.wait
         # Rounds that were given up need no answer, but may have one on its way.
         while awaited in self.due:
-            heard = await self.hear(self.wait)
+            heard = await self.hear(until - loop.time())
             if heard is None:
                 raise SetupError("did not answer a STEP", Outcome.HUNG)
             if not heard:

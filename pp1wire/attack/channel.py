@@ -31,16 +31,16 @@ class Channel:
 
     @classmethod
     async def connect(
-        cls, address: Address, tls: ssl.SSLContext | None, server_hostname: str | None, timeout: float
+        cls, address: Address, tls: ssl.SSLContext | None, server_hostname: str | None, *, wait: float, timeout: float
     ) -> Channel:
-        """A connection to `address`.
+        """A connection to `address`, within `wait` seconds.
 
         Raises:
             ConnectError: nobody listens, or the TLS handshake failed.
         """
         host = address.host if isinstance(address, TcpAddress) else "localhost"
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(wait):
                 reader, writer = await asyncio.open_connection(
                     sock=await connected_socket(address),
                     ssl=tls,
@@ -90,5 +90,5 @@ class Channel:
     async def close(self) -> None:
         """End the connection at once."""
         self._writer.transport.abort()
-        with suppress(OSError, asyncio.CancelledError):
+        with suppress(OSError):
             await self._writer.wait_closed()

@@ -56,12 +56,8 @@ class Clock:
         self._loop = asyncio.get_running_loop()
         self._gap = 1.0 / settings.rate
         self._next = self._loop.time()
-        self._end = self._next + settings.max_seconds
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the time for everything is over."""
-        return self._loop.time() >= self._end
+        self.end = self._next + settings.max_seconds
+        """When the time for everything is over, on the loop's clock."""
 
     async def pace(self) -> None:
         """Return when the next connection may be made."""

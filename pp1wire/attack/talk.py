@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from pp1wire.attack.case import Case
 from pp1wire.attack.channel import Channel
 from pp1wire.attack.crafting import AttackError, Facts
 from pp1wire.protocol import Conversation, Direction
@@ -75,6 +76,23 @@ class Talk:
         codes = self.judged(data)
         if codes:
             raise AttackError(f"a frame that was meant to be legal is not: {codes[0].name.lower()}")
+
+    def require_code(self, case: Case, data: bytes, *, end: bool = False) -> None:
+        """Hold a case's claim against the judge, before a byte is sent.
+
+        Args:
+            case: with the code that it says the bytes deserve.
+            data: the bytes.
+            end: whether the stream ends behind them.
+
+        Raises:
+            AttackError: they deserve another one, or none.
+        """
+        codes = self.judged(data, end=end)
+        found = codes[0] if codes else None
+        if found is not case.code and found not in case.also:
+            told = "nothing" if found is None else found.name.lower()
+            raise AttackError(f"{case.name} cannot be played here: of its bytes {told} is wrong")
 
     def judged(self, data: bytes, *, end: bool = False) -> list[RejectCode]:
         """Let the judge hear what is about to be sent, and say what it rejects.

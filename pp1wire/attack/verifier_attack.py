@@ -122,10 +122,12 @@ class _Attack:
         """Every case, as long as there is time and somebody there."""
         for number, case in enumerate(cases, 1):
             tell(f"{number}/{len(cases)} {case.name}")
-            if self.clock.is_up:
+            try:
+                async with asyncio.timeout_at(self.clock.end):
+                    result = await self._result(case)
+            except TimeoutError:
                 report.results += [not_run(left, "the time was up") for left in cases[number - 1 :]]
                 return
-            result = await self._result(case)
             report.results.append(result)
             if result.observed == Outcome.DIED:
                 report.results += [

@@ -12,7 +12,7 @@ from pp1wire.attack.case import CLOSES, Case
 from pp1wire.attack.crafting import AttackError, Fields, changed, numbered, plus
 from pp1wire.attack.outcomes import Observation, Outcome
 from pp1wire.attack.proposals import completion_frame, row_frames
-from pp1wire.attack.verifier_play import STATES, require_code
+from pp1wire.attack.verifier_play import STATES
 from pp1wire.wire import RejectCode, Step
 from pp1wire.wire._schema_v2 import MAX_DISCARDS_IN_A_ROW
 
@@ -24,6 +24,7 @@ _GOES_ON = frozenset({Outcome.IGNORED})
 _COMMITS_OR_DISCARDS = frozenset({Outcome.ACCEPTED, Outcome.DISCARDED})
 _FLOOD = 500
 _BYTEWISE = 300
+_LONGEST_STALL = 0.5  # seconds: below any deadline that a verifier is likely to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def _valid(answerer: Answerer, step: Step) -> list[bytes]:
 async def _dropped(scene: VerifierScene, step: Step, late: list[bytes]) -> Observation:
     """Send what has to be dropped; then the valid answer, which has to be committed."""
     answerer = scene.answerer
-    require_code(answerer, scene.case, b"".join(late))
+    answerer.require_code(scene.case, b"".join(late))
     await answerer.send(late)
     seen = await answerer.watch(step, scene.settle)
     if seen is not None:
@@ -165,7 +166,7 @@ async def _with_more(scene: VerifierScene, frames: list[bytes], more: list[bytes
         raise AttackError("no round is open")
     answerer.require_legal(b"".join(frames))
     late = [numbered(frame, answerer.sequence + len(frames) + n) for n, frame in enumerate(more)]
-    require_code(answerer, scene.case, b"".join(late))
+    answerer.require_code(scene.case, b"".join(late))
     answerer.latest[step.session] = frames
     await answerer.send([*frames, *late])
     return _went_on(await answerer.watch(step, answerer.wait), answerer)
@@ -202,7 +203,7 @@ def _garbage(scene: VerifierScene) -> bytes:
 
 
 async def _garbage_first(scene: VerifierScene) -> Observation:
-    require_code(scene.answerer, scene.case, _garbage(scene))
+    scene.answerer.require_code(scene.case, _garbage(scene))
     await scene.answerer.channel.send(_garbage(scene))
     heard = await scene.answerer.hear(scene.answerer.timeout)
     if heard is None:
@@ -212,7 +213,7 @@ async def _garbage_first(scene: VerifierScene) -> Observation:
 
 async def _garbage_later(scene: VerifierScene) -> Observation:
     step = await scene.answerer.asked()
-    require_code(scene.answerer, scene.case, _garbage(scene))
+    scene.answerer.require_code(scene.case, _garbage(scene))
     await scene.answerer.channel.send(_garbage(scene))
     return await _reaction(scene, step)
 
@@ -231,9 +232,7 @@ def _cut(place: int, keep: int) -> Script:
         frames = _valid(answerer, step)
         place_ = place % len(frames)
         data = b"".join(frames[:place_]) + frames[place_][:keep]
-        codes = answerer.judged(data, end=True)
-        if codes != [scene.case.code]:
-            raise AttackError(f"{scene.case.name}: the judge says {codes}")
+        answerer.require_code(scene.case, data, end=True)
         await answerer.channel.send(data)
         return await _ended(scene, step)
 
@@ -277,6 +276,6 @@ async def _stalled(scene: VerifierScene) -> Observation:
     answerer.require_legal(data)
     answerer.sequence += len(frames)
     await answerer.channel.send(data[:half])
-    await asyncio.sleep(answerer.timeout / 4)
+    await asyncio.sleep(min(answerer.timeout / 4, _LONGEST_STALL))
     await answerer.channel.send(data[half:])
     return await _reaction(scene, step)

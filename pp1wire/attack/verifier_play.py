@@ -18,7 +18,7 @@ from pp1wire.wire import (
     encode,
 )
 
-__all__ = ["STATES", "Unfit", "play", "play_hello", "proposal", "require_code", "valid_round"]
+__all__ = ["STATES", "Unfit", "play", "play_hello", "proposal", "valid_round"]
 
 
 class Unfit(AttackError):
@@ -79,7 +79,7 @@ async def play(answerer: Answerer, case: Case) -> Observation:
         await answerer.propose(step)
         raise Unfit(reason)
     frames = proposal(answerer, case, step)
-    require_code(answerer, case, b"".join(frames))
+    answerer.require_code(case, b"".join(frames))
     await answerer.send(frames)
     seen = await answerer.watch(step, answerer.timeout)
     return seen or Observation(Outcome.HUNG, f"neither reset nor committed, nor closed, for {answerer.timeout:g} s")
@@ -91,7 +91,7 @@ async def play_hello(answerer: Answerer, case: Case, representation: Representat
     frame = _HELLOS[case.frame](answerer, answer)
     hostile = changed(frame, case.fields, answerer.facts, grow=case.grow, shrink=case.shrink)
     data = case.cut(hostile)
-    require_code(answerer, case, data)
+    answerer.require_code(case, data, end=case.ends)
     await answerer.channel.send(data)
     answerer.sequence += 1
     if case.ends and not answerer.channel.finish():
@@ -129,15 +129,6 @@ def proposal(answerer: Answerer, case: Case, step: Step) -> list[bytes]:
     elif case.frame == "proposal":
         end = changed(end, case.fields, facts)
     return [*rows, end]
-
-
-def require_code(answerer: Answerer, case: Case, data: bytes) -> None:
-    """Hold the case's claim against the judge before a byte is sent. Raises AttackError."""
-    codes = answerer.judged(data, end=case.ends)
-    found = codes[0] if codes else None
-    if found is not case.code and found not in case.also:
-        told = "nothing" if found is None else found.name.lower()
-        raise AttackError(f"{case.name} cannot be played here: of its bytes {told} is wrong")
 
 
 def _conditions(name: str) -> list[tuple[Callable[[Answerer, Step], bool], str]]:

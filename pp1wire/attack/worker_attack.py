@@ -45,10 +45,12 @@ async def attack_worker(settings: Settings, report: Report, terms: Terms | None,
     report.terms = terms_data(terms_of(worker))
     for number, case in enumerate(cases, 1):
         tell(f"{number}/{len(cases)} {case.name}")
-        if attack.clock.is_up:
+        try:
+            async with asyncio.timeout_at(attack.clock.end):
+                result = await attack.run(case)
+        except TimeoutError:
             report.results += [not_run(left, "the time was up") for left in cases[number - 1 :]]
             return
-        result = await attack.run(case)
         report.results.append(result)
         if result.verdict is Verdict.WRONG and not await attack.is_back():
             report.results += [
@@ -105,7 +107,9 @@ class _Attack:
         """A new connection on which nothing was sent. Raises ConnectError."""
         settings = self.settings
         await self.clock.pace()
-        channel = await Channel.connect(settings.address, settings.tls, settings.server_hostname, settings.timeout)
+        channel = await Channel.connect(
+            settings.address, settings.tls, settings.server_hostname, wait=settings.wait, timeout=settings.timeout
+        )
         offered = (representation,) if representation is not None else self._served or None
         terms = terms or self._terms
         offer = (replace(terms, representations=offered) if offered and terms is self._terms else terms).hello(

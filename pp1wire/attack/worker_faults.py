@@ -26,6 +26,7 @@ _WAITS_OR_CLOSES = frozenset({Outcome.ACCEPTED, Outcome.CLOSED})
 _RESETS = 2_000
 _ABANDONED = 40
 _SILENT = 5
+_LONGEST_STALL = 0.5  # seconds: below any deadline that a worker is likely to have
 
 _HTTP = b"GET / HTTP/1.1\r\nHost: worker\r\n\r\n"
 _TLS = bytes.fromhex("16030100710100006d0303") + bytes(102)
@@ -120,9 +121,7 @@ async def _replayed(scene: WorkerScene) -> Observation:
 
 async def _closes(scene: WorkerScene, asker: Asker, data: bytes) -> Observation:
     """Bytes of a known code that must end the connection before anything is answered."""
-    codes = asker.judged(data)
-    if codes[:1] != [scene.case.code]:
-        raise AttackError(f"{scene.case.name}: the judge says {codes}")
+    asker.require_code(scene.case, data)
     await asker.flush(data)
     heard = await hear_reaction(asker, scene.serves)
     if heard is None:
@@ -172,10 +171,10 @@ def _stalled(state: str, name: str) -> Script:
         await asker.flush(frame[: len(frame) // 2])
         # It may wait, or lose its patience; what it may not do is let others wait.
         await _others_are_served(scene)
-        await asyncio.sleep(asker.timeout / 4)
+        await asyncio.sleep(min(asker.timeout / 4, _LONGEST_STALL))
         asker.require_legal(frame)
         await asker.channel.send(frame[len(frame) // 2 :])
-        return _went_on(asker, await asker.hear(asker.timeout))
+        return _went_on(asker, await asker.hear(asker.wait))
 
     return script
 
@@ -191,7 +190,7 @@ async def _others_are_served(scene: WorkerScene) -> None:
 
 def _went_on(asker: Asker, heard: object) -> Observation:
     if heard is None:
-        return Observation(Outcome.HUNG, f"the frame was finished, and nothing came for {asker.timeout:g} s")
+        return Observation(Outcome.HUNG, f"the frame was finished, and nothing came for {asker.wait:g} s")
     return Observation(Outcome.ACCEPTED, "answered once the frame was whole") if heard else Observation(Outcome.CLOSED)
 
 

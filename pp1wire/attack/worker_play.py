@@ -74,14 +74,17 @@ async def valid_round(asker: Asker) -> None:
 
 async def watch(asker: Asker, hostile: bytes, serves: Serves) -> Observation:
     """What a worker makes of `hostile`, the latest frame, for which it has to end the connection."""
+    seen = await _patient_reaction(asker, serves)
+    return seen or await _follow_up(asker, hostile, serves)
+
+
+async def _patient_reaction(asker: Asker, serves: Serves) -> Observation | None:
+    """As `_reaction`; another connection that was served before silence is told proves that the worker had the time."""
     seen = await _reaction(asker, asker.timeout)
     if seen is None:
-        # Another connection that was served proves that the worker has had the time.
         await serves()
         seen = await _reaction(asker, _GRACE)
-    if seen is not None:
-        return seen
-    return await _follow_up(asker, hostile)
+    return seen
 
 
 async def _reaction(asker: Asker, seconds: float) -> Observation | None:
@@ -120,7 +123,7 @@ def _status_of(frame: Frame) -> CompletionStatus:
         return CompletionStatus.INTERNAL
 
 
-async def _follow_up(asker: Asker, hostile: bytes) -> Observation:
+async def _follow_up(asker: Asker, hostile: bytes, serves: Serves) -> Observation:
     """The connection is still there: see whether the worker goes on, and as if what."""
     silence = f"silent for {asker.timeout:g} s"
     builds = hostile[6] in (MessageType.RESET, MessageType.COMMIT)
@@ -129,7 +132,7 @@ async def _follow_up(asker: Asker, hostile: bytes) -> Observation:
         return Observation(Outcome.HUNG, f"{silence}, and nothing can follow")
     asker.due.clear()
     await asker.flush(following)
-    seen = await _reaction(asker, asker.timeout)
+    seen = await _patient_reaction(asker, serves)
     if seen is None:
         return Observation(Outcome.HUNG, f"{silence}, and did not answer a STEP behind it")
     if seen.outcome is Outcome.CLOSED:
@@ -223,11 +226,7 @@ def _check_code(asker: Asker, case: Case, hostile: bytes, worker: Hello) -> None
     if case.refusal is not None:
         _check_refusal(case, hostile, worker)
         return
-    codes = asker.judged(case.cut(hostile), end=case.ends)
-    found = codes[0] if codes else None
-    if found is not case.code and found not in case.also:
-        told = "nothing" if found is None else found.name.lower()
-        raise AttackError(f"{case.name} cannot be played here: of its bytes {told} is wrong")
+    asker.require_code(case, case.cut(hostile), end=case.ends)
 
 
 def _check_refusal(case: Case, hostile: bytes, worker: Hello) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -28,6 +30,7 @@ ProxyAddress: TypeAlias = tuple[str, int] | str
 
 _T = TypeVar("_T")
 _READ: Final = 1 << 16
+_BACKLOG: Final = 64
 _CONNECT_SECONDS: Final = 10.0
 _Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -96,11 +99,13 @@ class RecordingProxy:
             if isinstance(self._listen, str):
                 await _refuse_live_socket(self._listen)
                 self._server = await asyncio.start_unix_server(
-                    self._accept, self._listen, limit=_READ, start_serving=False
+                    self._accept, self._listen, limit=_READ, backlog=1, start_serving=False
                 )
             else:
                 host, port = self._listen
-                self._server = await asyncio.start_server(self._accept, host, port, limit=_READ, start_serving=False)
+                self._server = await asyncio.start_server(
+                    self._accept, host, port, limit=_READ, backlog=1, start_serving=False
+                )
         except OSError as error:
             raise ProxyError(f"cannot listen on {address_text(self._listen)}: {_reason(error)}") from error
 
@@ -110,6 +115,11 @@ class RecordingProxy:
             raise ProxyError("bind the proxy before it serves")
         self._recorder = recorder
         await self._server.start_serving()
+        # asyncio accepts as many at once as are queued, and where there are no descriptors left, logs as many failures. So only
+        # the system is told of a longer queue.
+        for sock in self._server.sockets:
+            with socket.socket(fileno=os.dup(sock.fileno())) as same:
+                same.listen(_BACKLOG)
 
     async def close(self) -> None:
         """Stop accepting and drop what is open; the capture keeps no end for those connections."""
@@ -151,7 +161,11 @@ class RecordingProxy:
     async def _connect(self) -> _Streams:
         async with asyncio.timeout(_CONNECT_SECONDS):
             if isinstance(self._to, str):
-                return await asyncio.open_unix_connection(self._to, limit=_READ)
+                streams = await asyncio.open_unix_connection(self._to, limit=_READ)
+                if streams[1].get_extra_info("peername") is None:  # asyncio takes a full queue for a connection
+                    streams[1].transport.abort()
+                    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                return streams
             return await asyncio.open_connection(*self._to, limit=_READ)
 
     def client_began(self, first: bytes) -> None:

@@ -60,8 +60,10 @@ class Link(asyncio.BufferedProtocol):
         self._owner = owner
         self._is_client = is_client
         self._tap = tap
-        self._buffer = memoryview(bytearray(receive_bytes))
+        self._receive_bytes = receive_bytes
+        self._buffer = memoryview(b"")
         self._transport: asyncio.Transport | None = None
+        self._made = False
         self._tapped = Tapped(None, is_client=is_client, local=None, peer=None, on_failure=owner.link_unrecorded)
         self._early = bytearray()
         self._holds: set[str] = set()
@@ -83,7 +85,7 @@ class Link(asyncio.BufferedProtocol):
     @property
     def is_made(self) -> bool:
         """Whether the socket was ever connected."""
-        return self._transport is not None
+        return self._made
 
     def send(self, pieces: Iterable[bytes | memoryview]) -> None:
         """Queue pieces for writing, in this order; nothing once the link is closing."""
@@ -153,6 +155,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The transport is there; under `start_tls` bytes may have come before."""
+        self._made = True
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER)
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
@@ -169,7 +172,9 @@ class Link(asyncio.BufferedProtocol):
             self._lose(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The one receive buffer."""
+        """The one receive buffer; not before it is needed, as most attempts to connect may fail."""
+        if not self._buffer:
+            self._buffer = memoryview(bytearray(self._receive_bytes))
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -202,8 +207,6 @@ class Link(asyncio.BufferedProtocol):
         """The socket is gone."""
         self._closed.set()
         self._flowing.set()
-        # Link and owner refer to each other, so they stay until the garbage collector comes; a megabyte need not.
-        self._buffer = memoryview(b"")
         if self._linger is not None:
             self._linger.cancel()
         if self._transport is not None:
@@ -216,6 +219,9 @@ class Link(asyncio.BufferedProtocol):
     def _lose(self, error: Exception | None) -> None:
         self._tapped.closed()
         self._owner.link_lost(error)
+        # Link and owner refer to each other, so they stay until the garbage collector comes. The receive buffer, and those of TLS
+        # behind the transport, need not.
+        self._buffer, self._transport = memoryview(b""), None
 
     def _receive(self, data: memoryview) -> None:
         self._tapped.received(data)

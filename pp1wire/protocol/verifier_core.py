@@ -79,7 +79,8 @@ class VerifierConnection(Endpoint[VerifierEvent]):
 
         Raises:
             RemoteProtocolError: of connection scope: the connection is over and every session on it gone. If events came
-                before it, they are returned first and the next call raises it; `error` has it at once.
+                before it, they are returned first and the next call raises it; `error` has it at once, and a proposal
+                among them is not `live` any more.
             LocalProtocolError: before `start`, or after the end.
         """
         # Not left to the caller's timer, so that whether an answer is late does not depend on which came first.

@@ -35,7 +35,7 @@ PADDED = {"representations": BOTH, "padded_vocab_size": 20}
 
 def settings(address, **changes):
     """Quick: what reacts at all reacts at once, and nothing has to be spared."""
-    values = {"address": parse_address(address), "rate": 1e6, "timeout": 2.0, "settle": 0.1, "wait": 5.0}
+    values = {"address": parse_address(address), "rate": 1e6, "timeout": 5.0, "settle": 0.1, "wait": 10.0}
     return Settings(**(values | changes))
 
 

@@ -11,7 +11,7 @@ from pp1wire.attack.outcomes import Observation
 from pp1wire.attack.report import judged, not_run, skipped, table
 from pp1wire.attack.settings import Clock
 from pp1wire.wire import RejectCode
-from tests.attack.ends import settings
+from tests.attack.ends import run, settings, verifier_report, worker_report
 
 CASE = Case(name="step/digest", comment="Another prefix.", code=RejectCode.PREFIX_DIGEST_MISMATCH)
 
@@ -79,3 +79,16 @@ def test_no_more_connections_are_made_than_the_rate_allows(monkeypatch):
 
     asyncio.run(main())
     assert made == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.8, 0.9]
+
+
+@pytest.mark.parametrize("report", [worker_report, verifier_report])
+def test_the_time_for_everything_ends_a_case_that_would_take_longer(report):
+    """A stall that is an hour long, and a limit that is not."""
+    case = Case(
+        name="fault/an-hour", comment="Nothing.", code=None, state="asked", script=lambda _: asyncio.sleep(3600)
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for target in ("worker", "verifier"):
+            patch.setattr(f"pp1wire.attack.{target}_attack.{target}_cases", lambda: iter([case, CASE]))
+        done = run(report(max_seconds=2.0), limit=30)
+    assert [(r.verdict, r.detail) for r in done.results] == [(Verdict.NOT_RUN, "the time was up")] * 2

@@ -8,7 +8,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from pp1wire.protocol import worker_messages
+from pp1wire.net.verifier_connection import VerifierConnection
+from pp1wire.protocol import TargetOnly, worker_messages
 from pp1wire.protocol.worker_messages import WorkerMessages
 from pp1wire.wire import Frame, FrameSplitter, RejectCode, RemoteProtocolError, read_rows
 from pp1wire.wire.checksums import body_checksum
@@ -182,3 +183,17 @@ def test_a_verifier_that_waits_for_what_is_too_long(monkeypatch):
     monkeypatch.setattr("pp1wire.protocol.endpoint.FrameSplitter", Patient)
     found = wrong(run(verifier_report(only=("hello/oversized", "hello/short", "frame"), timeout=0.7)))
     assert found == {"hello/oversized": "hung", "frame/oversized": "hung"}
+
+
+def test_a_verifier_that_resets_and_then_closes(monkeypatch):
+    follow = VerifierConnection._follow
+
+    def leaving(self, events):
+        follow(self, events)
+        if any(isinstance(event, TargetOnly) for event in events):
+            self.give_up("one fault is enough")
+
+    monkeypatch.setattr(VerifierConnection, "_follow", leaving)
+    report = run(verifier_report(only=("order", "valid/given-up-internal")))
+    assert wrong(report) == {r.case: "closed" for r in report.results}
+    assert {r.detail for r in report.results} == {"discarded, and then ended the connection"}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from pp1wire.attack import Report, Target, Verdict, attack_worker
+from pp1wire.net.drafting import Drafter
 from pp1wire.net.worker_connection import WorkerConnection
-from pp1wire.protocol import Worker, answer_to
+from pp1wire.protocol import Draft, Worker, answer_to
 from pp1wire.protocol.verifier_messages import VerifierMessages
-from pp1wire.wire import FrameSplitter, HelloStatus, RefusalReason, RejectCode, RemoteProtocolError
+from pp1wire.wire import CompletionStatus, FrameSplitter, HelloStatus, RefusalReason, RejectCode, RemoteProtocolError
 from tests.attack.ends import PADDED, run, settings, worker_report, wrong
 from tests.net.toys import serving, terms
 
@@ -154,3 +157,43 @@ def _always_for_the_target(offer, own, **options):
     if answer.status is HelloStatus.REFUSED:
         return replace(answer, refusal=RefusalReason.TARGET)
     return answer
+
+
+class Declining(VerifierMessages):
+    """Leaves it to its owner what to do about a STEP with another prefix."""
+
+    def _check_step(self, place, session, step):
+        super()._check_step(place, session, replace(step, prefix_digest=session.prefix.digest()))
+
+
+def test_a_worker_may_decline_a_foreign_prefix_by_the_status_that_there_is_for_it(monkeypatch):
+    follow = WorkerConnection._follow
+
+    def declining(self, event):
+        if isinstance(event, Draft) and event.step.prefix_digest != self.core._session(event.session).prefix.digest():
+            self.core.fail(event.step, CompletionStatus.PREFIX_MISMATCH)
+        else:
+            follow(self, event)
+
+    monkeypatch.setattr("pp1wire.protocol.endpoint.VerifierMessages", Declining)
+    monkeypatch.setattr(WorkerConnection, "_follow", declining)
+    report = run(worker_report(only=("step/digest", "step/position")))
+    assert wrong(report) == {}
+    assert [(r.observed, r.detail) for r in report.results] == [
+        ("closed", "code not visible"),
+        ("discarded", "answered with COMPLETION(prefix_mismatch), and went on"),
+    ]
+
+
+def test_a_worker_that_uses_its_noise_twice_breaks_a_rule_itself(monkeypatch):
+    draft = Drafter.draft
+
+    def repeating(self, step, prefix, gone):
+        first = draft(self, replace(step, round=1), prefix, gone)
+        return replace(first, rounds=np.full(len(first), step.round, np.uint32))
+
+    monkeypatch.setattr(Drafter, "draft", repeating)
+    monkeypatch.setattr("pp1wire.protocol.worker.first_fault", lambda *_: None)
+    report = run(worker_report(only=("valid",)))
+    assert wrong(report) == {"valid/second-round": "broke"}
+    assert "ticket_mismatch" in report.wrong[0].detail

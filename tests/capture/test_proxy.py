@@ -21,6 +21,7 @@ from pp1wire.capture.reassembly import Chunk, Direction, Ended, EndReason, Opene
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.validate import Validator
 from tests.capture.golden import VERIFIER, golden
+from tests.net.test_accepting import no_more_descriptors
 
 LOOPBACK = "127.0.0.1"
 
@@ -300,6 +301,48 @@ def test_a_dead_target_is_named_once_however_many_try() -> None:
         asyncio.run(run(taken.getsockname()))
         where = f"{LOOPBACK}:{taken.getsockname()[1]}"
     assert notices == [f"cannot connect to {where}: Connection refused; more of this is only counted"]
+
+
+def test_a_target_whose_queue_is_full_is_unreachable(tmp_path) -> None:
+    path, notices = str(tmp_path / "to"), []
+
+    async def run():
+        with socket.socket(socket.AF_UNIX) as full, socket.socket(socket.AF_UNIX) as first:
+            full.bind(path)
+            full.listen(0)
+            first.connect(path)
+            async with running(Echo(), io.BytesIO(), target=path, on_notice=notices.append) as proxy:
+                with contextlib.suppress(OSError):
+                    assert await talk(proxy.address, b"hello") == b""
+                return proxy.unreachable
+
+    assert asyncio.run(asyncio.wait_for(run(), 10)) == 1
+    assert notices == [f"cannot connect to unix:{path}: Resource temporarily unavailable; more of this is only counted"]
+
+
+def test_without_descriptors_the_proxy_tells_once_a_pause_and_goes_on(monkeypatch) -> None:
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.2)
+    told = []
+
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+        async with running(Echo(), io.BytesIO()) as proxy:
+            with contextlib.ExitStack() as stack:
+                waiting = [stack.enter_context(socket.socket()) for _ in range(4)]
+                with no_more_descriptors():
+                    for sock in waiting:
+                        sock.connect(proxy.address)
+                    while not told:
+                        await asyncio.sleep(0.005)
+                    assert proxy.connections == 0
+                    assert len(told) == 1
+                while proxy.connections < 4:
+                    await asyncio.sleep(0.005)
+            assert await talk(proxy.address, b"hello") == b"hellogoodbye"
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+    assert set(told) == {"socket.accept() out of system resource"}
+    assert len(told) <= 3
 
 
 @pytest.mark.parametrize("pieces", [[b"\x16\x03\x01\x00\xf5\x01"], [b"\x16", b"\x03\x01"]])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import suppress
@@ -142,3 +143,9 @@ async def until(condition, seconds=SECONDS):
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+def free_port():
+    """A TCP port that was free a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]

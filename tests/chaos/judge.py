@@ -55,6 +55,26 @@ class Judge:
         self._running.clear()
         return count
 
+    def disagreements(self, ended):
+        """What the verifier's own numbers, which it told when it ended, have against its rounds; a line each."""
+        totals, events, counters = ended["totals"], ended["events"], ended["counters"]
+        lines = list(ended["imbalance"])
+        served = counters["commits"] + counters["target_only"]
+        served += events["commits_without_worker"] + events["target_only_without_worker"]
+        if not totals["rounds"] == self.rounds == served:
+            lines.append(f"rounds: yielded {totals['rounds']}, told {self.rounds}, counted {served}")
+        if totals.get("verified", 0) != self.verified:
+            lines.append(f"verified: yielded {totals.get('verified', 0)}, told {self.verified}")
+        alone = events["commits_without_worker"]
+        unseen = totals["tokens"] - counters["tokens"] - events["target_only_without_worker"]
+        if not alone <= unseen <= (models.DEPTH + 1) * alone:
+            lines.append(f"tokens: {unseen} committed without a worker in {alone} rounds")
+        without = sum(number for reason, number in ended["reasons"].items() if reason != "none")
+        discards = sum(number for reason, number in counters["discards"].items() if reason != "connection_lost")
+        if without != sum(ended["fallbacks"].values()) + discards:
+            lines.append(f"fallbacks: {without} rounds, {ended['fallbacks']}, and {discards} discards")
+        return lines
+
     def _finish(self, seed):
         ids, _ = self._running.pop(seed)
         self.finished += 1

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from contextlib import AsyncExitStack
 
 import pytest
 
 from pp1wire.wire import MessageType
-from tests.chaos.ends import SECONDS, End, until
+from tests.chaos.ends import SECONDS, End, free_port, until
 from tests.chaos.judge import Judge
 from tests.chaos.proxy import ChaosProxy, Gate
 
@@ -41,7 +40,7 @@ class Scene:
 
     async def start(self):
         self._folder.mkdir()
-        self._where = f"unix:{self._folder}/worker" if self._transport == "unix" else f"127.0.0.1:{_free_port()}"
+        self._where = f"unix:{self._folder}/worker" if self._transport == "unix" else f"127.0.0.1:{free_port()}"
         listen = f"unix:{self._folder}/proxy" if self._transport == "unix" else "127.0.0.1:0"
         await self.start_worker(**self._worker_options)
         self.baseline = await self.worker.stats()
@@ -80,7 +79,7 @@ class Scene:
         assert judge.wrong == []
         assert judge.running == 0
         assert judge.finished == judge.begun > 0
-        _check_numbers(ended, judge)
+        assert judge.disagreements(ended) == []
 
     async def end_worker(self):
         """Nothing is left of any verifier, and the worker ends in order."""
@@ -171,22 +170,3 @@ def test_either_end_killed_or_halted_in_each_state(what, transport, tmp_path):
         return {task.result() for task in running}
 
     assert asyncio.run(all_at_once()) == set(STATES)
-
-
-def _check_numbers(ended, judge):
-    """A verifier's own counters tell the same as its rounds."""
-    totals, events, counters = ended["totals"], ended["events"], ended["counters"]
-    assert ended["imbalance"] == []
-    assert (totals["rounds"], totals.get("verified", 0)) == (judge.rounds, judge.verified)
-    told = counters["commits"] + counters["target_only"]
-    assert totals["rounds"] == told + events["commits_without_worker"] + events["target_only_without_worker"]
-    unseen = totals["tokens"] - counters["tokens"] - events["target_only_without_worker"]
-    assert events["commits_without_worker"] <= unseen <= 6 * events["commits_without_worker"]
-    without = sum(number for reason, number in ended["reasons"].items() if reason != "none")
-    discards = sum(number for reason, number in counters["discards"].items() if reason != "connection_lost")
-    assert without == sum(ended["fallbacks"].values()) + discards
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]

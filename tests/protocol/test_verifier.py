@@ -293,3 +293,18 @@ def test_commits_of_a_wrong_type_change_nothing(arguments):
     unchanged(p, lambda: p.verifier.commit(1, **(good | arguments)))
     unchanged(p, lambda: p.verifier.discard(1, []))
     p.verifier.commit(1, **good)
+
+
+def test_a_proposal_that_came_with_the_end_of_the_connection_has_no_rows_any_more():
+    p = pair()
+    session = p.verifier.open([1, 2], 5)
+    p.verifier.step(session, 0.0, depth=2)
+    p.to_worker()
+    p.answer_all()
+    [event] = p.verifier.receive(p.worker.data_to_send() + b"not a frame", 0.0)
+    assert isinstance(event, ProposalReady)
+    assert p.verifier.error is not None
+    assert not event.proposal.live
+    for look in (lambda: event.proposal.q, lambda: event.proposal.rows(), lambda: event.proposal.retain()):
+        with pytest.raises(LocalProtocolError):
+            look()
