@@ -13,6 +13,7 @@ from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_r
 
 from . import data, peers
 from .harness import Outcome, race
+from .hostile_rows import hostile
 
 READ_BYTES = 1_448
 
@@ -110,6 +111,7 @@ def sampler(seconds: float) -> Iterator[Outcome]:
 def all_rows(seconds: float) -> Iterator[Outcome]:
     for row in (sparse_decode, sparse_encode, dense_decode, dense_encode, stream, import_cost):
         yield row(seconds)
+    yield from hostile(seconds)
     yield from sampler(seconds)
     cuda.load("torch")  # the rows below need the extra, and this says so
     from .torch_rows import torch_rows

@@ -32,8 +32,8 @@ from pp1wire.wire import (
 )
 from pp1wire.wire._schema_v2 import DIRECTIONS, MAGIC
 from pp1wire.wire.agreement import fixed_body_bytes
-from pp1wire.wire.header import HEADER_BYTES, check_header
-from pp1wire.wire.messages import check_body_checksum
+from pp1wire.wire.frames import check_body_checksum
+from pp1wire.wire.header import HEADER_BYTES, check_header, check_opening
 
 __all__ = ["HELLO_FRAME_BYTES", "OneWay", "Outcome", "Resumed", "UnjudgedFrame"]
 
@@ -211,7 +211,7 @@ class OneWay:
                 check_body_checksum(frame)
                 return [UnjudgedFrame(frame.offset, header.message_type)]
             expected = (0 if frame.offset == 0 else None) if is_hello else self._next_sequence
-            check_header(frame.data[:HEADER_BYTES], frame.offset, agreement, expected)
+            check_header(frame.data, frame.offset, agreement, expected)
             self._next_sequence = header.sequence + 1
             if agreement is None:
                 return [self._hello(direction, frame)]
@@ -290,6 +290,7 @@ class _Sessions:
                 return []
             self._begin(data)
             try:
+                check_opening(data[:6], 0)
                 check_header(data, 0, self.agreement, 1)
             except RemoteProtocolError as error:
                 if error.code is RejectCode.SEQUENCE_MISMATCH:  # a judge that joins midway takes any number

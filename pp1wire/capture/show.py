@@ -22,7 +22,7 @@ from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress,
 from pp1wire.capture.text import printable, time_text
 from pp1wire.wire import Frame, RemoteProtocolError
 from pp1wire.wire._schema_v2 import MAGIC
-from pp1wire.wire.messages import check_body_checksum
+from pp1wire.wire.frames import check_body_checksum
 
 __all__ = ["Shown", "show", "show_file"]
 

@@ -19,7 +19,7 @@ __all__ = [
     "ROUND_ROWS",
     "counts_from_q",
     "dense_counts_are_canonical",
-    "dense_row_counts",
+    "dyadic_counts",
     "sparse_counts_are_canonical",
 ]
 
@@ -104,34 +104,26 @@ def dense_counts_are_canonical(counts: Counts, tokens: npt.NDArray[np.int32], vo
     return True
 
 
-def dense_row_counts(q: Q, counts: Counts, scratch: Q, token: int, vocab_size: int) -> bool:
-    """Judge one dense row [padded] and write its counts.
+def dyadic_counts(bits: npt.NDArray[np.uint32], counts: Counts, scratch: Q) -> int | None:
+    """The counts [n] of q given as bit patterns [n], n ≤ BLOCK, and their total; None if one is no multiple of 2^-24 from 0 to 1.
 
     Args:
-        scratch: [2, BLOCK] or [2, padded], whichever is less: block by block, the temporaries stay in the cache and add
-            no memory that grows with the row.
+        scratch: float32 [2, n]: block by block, the temporaries stay in the cache and add no memory that grows with the row.
     """
-    # Bit patterns here too: even a comparison of a signalling NaN raises a flag.
-    if q[vocab_size:].view(np.uint32).any():
-        return False
-    total = 0
-    for start in range(0, len(q), BLOCK):
-        part = slice(start, start + BLOCK)
-        scaled, whole = scratch[:, : len(q[part])]
-        if np.maximum.reduce(q[part].view(np.uint32)) > _ONE_BITS:
-            return False
-        np.multiply(q[part], _SCALE, out=scaled)
-        np.trunc(scaled, out=whole)
-        if np.count_nonzero(whole != scaled):
-            return False
-        np.copyto(counts[part], scaled, casting="unsafe")
-        # See counts_from_q.
-        if np.count_nonzero(q[part].view(np.uint32)) != np.count_nonzero(counts[part]):
-            return False
-        # Rounding is monotone, so a part whose true sum is 2^24 or more never shows as less; only then are integers needed.
-        mass = int(np.add.reduce(scaled))
-        total += mass if mass < _EXACT_FLOAT32 else _total(counts[part])
-    return 0 <= token < vocab_size and bool(counts[token]) and total == Q_TOTAL
+    # See counts_from_q; a comparison of a signalling NaN would raise a flag, too.
+    if np.maximum.reduce(bits) > _ONE_BITS:
+        return None
+    scaled, whole = scratch
+    np.multiply(bits.view(np.float32), _SCALE, out=scaled)
+    np.trunc(scaled, out=whole)
+    if np.count_nonzero(whole != scaled):
+        return None
+    np.copyto(counts, scaled, casting="unsafe")
+    if np.count_nonzero(bits) != np.count_nonzero(counts):
+        return None
+    # Rounding is monotone, so a part whose true sum is 2^24 or more never shows as less; only then are integers needed.
+    mass = int(np.add.reduce(scaled))
+    return mass if mass < _EXACT_FLOAT32 else _total(counts)
 
 
 def _total(counts: Counts) -> int:

@@ -16,7 +16,7 @@ from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import Header
 from pp1wire.wire.messages import check_integer
 from pp1wire.wire.row_layout import PREFIX_BYTES, Rows, frame_parts, numbers, row_layout
-from pp1wire.wire.rows import row_counts
+from pp1wire.wire.rows import sparse_row_counts
 
 __all__ = ["encode_replies", "seal_replies"]
 
@@ -104,10 +104,11 @@ def seal_replies(
     rows["position"] = np.arange(position, position + n, dtype=np.uint32)
     rows["token"], rows["entry_count"] = tokens, entries
     identified = 0 not in (session, generation, round) and slot < agreement.max_slots
-    dense = agreement.representation is Representation.DENSE
-    sized = not dense or not np.count_nonzero(entries != agreement.vocab_size)
-    if n and not (identified and sized and row_counts(rows, agreement) is not None):
-        raise _illegal(target, rows, agreement)
+    sparse = agreement.representation is Representation.SPARSE
+    if not (identified and sparse and sparse_row_counts(rows, agreement) is not None):
+        error = _first_fault(target, rows, agreement)
+        if error is not None:
+            raise error
     _seal(target, rows, layout.size)
     return target
 
@@ -170,7 +171,14 @@ def _is_legal(batch: ReplyBatch, agreement: Agreement) -> bool:
 
 
 def _illegal(target: memoryview, rows: Rows, agreement: Agreement) -> LocalProtocolError:
-    size = agreement.reply_frame_bytes
+    # A count that float32 cannot hold looks legal once it is rounded; the integers are what was judged.
+    return _first_fault(target, rows, agreement) or LocalProtocolError(
+        f"expected counts from 0 to {Q_TOTAL} with total {Q_TOTAL} in every row"
+    )
+
+
+def _first_fault(target: memoryview, rows: Rows, agreement: Agreement) -> LocalProtocolError | None:
+    size, counts = agreement.reply_frame_bytes, np.empty(agreement.q_entries, dtype=np.int32)
     for index, row in enumerate(rows):
         identity = [int(row[f"header_{name}"]) for name in ("slot", "session", "generation", "round")]
         if identity[0] >= agreement.max_slots or not all(identity[1:]):
@@ -181,13 +189,12 @@ def _illegal(target: memoryview, rows: Rows, agreement: Agreement) -> LocalProto
         frame = target[index * size : (index + 1) * size]
         slot, session, generation, round_ = identity
         header = Header(MessageType.REPLY, 0, size - HEADER_BYTES, slot, agreement.id, session, generation, round_, 0)
-        fault = row_fault(Frame(header, frame, 0, frame, 0), agreement, checksum=False)
+        fault = row_fault(Frame(header, frame, 0, frame, 0), agreement, counts, checksum=False)
         if fault is not None:
             return LocalProtocolError(
                 f"row {index}: {fault.path}: expected {fault.expected}, got {fault.actual} ({fault.code.name.lower()})"
             )
-    # A count that float32 cannot hold looks legal once it is rounded; the integers are what was judged.
-    return LocalProtocolError(f"expected counts from 0 to {Q_TOTAL} with total {Q_TOTAL} in every row")
+    return None
 
 
 def _seal(target: memoryview, frames: Rows, size: int) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire._schema_v2 import RejectCode
 from pp1wire.wire.agreement import Agreement
+from pp1wire.wire.checksums import body_checksum
 from pp1wire.wire.header import HEADER_BYTES, Header, check_header, check_opening
-from pp1wire.wire.reject import RemoteProtocolError
+from pp1wire.wire.reject import MESSAGE_NAMES, RemoteProtocolError
 
-__all__ = ["Frame", "FrameSplitter", "truncated"]
+__all__ = ["Frame", "FrameSplitter", "check_body_checksum", "contiguous", "fault_in", "truncated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+# Frames of 100 bytes take several times that as objects, so no more of them than this exist at a time.
+_AT_ONCE: Final = 256
+
+
+class Frame(NamedTuple):
     """One whole frame: verified header, unjudged body."""
 
     header: Header
@@ -46,11 +50,12 @@ class FrameSplitter:
         """What ended the stream; every later `feed` raises it."""
         self._pending = bytearray()
         self._needed = 0
+        self._behind_hello = b""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
-        return len(self._pending)
+        """Bytes held of a frame that is not whole yet, or of what follows a HELLO."""
+        return len(self._pending) + len(self._behind_hello)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Take the next bytes of the stream; return the frames they complete.
@@ -62,28 +67,48 @@ class FrameSplitter:
                 and raised by the next call. Nothing is delivered after it.
             LocalProtocolError: `data` is not contiguous.
         """
-        if self.error is not None:
-            del data
-            self._raise_error()
-        view = _bytes_of(data)
-        if self._pending:
-            self._pending += view
-            if len(self._pending) < self._needed:
-                return []
-            # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
-            view = memoryview(bytes(self._pending))
-            frames, used = self._split(view)
-            if used or self.error is not None:
-                self._pending = bytearray()
-                self._pending = self._rest(view, used)
-        else:
-            frames, used = self._split(view)
-            self._pending = self._rest(view, used)
+        view, frames, used = contiguous(data), list[Frame](), 0
+        if self._behind_hello:
+            view, self._behind_hello = memoryview(self._behind_hello + view), b""
+        while used < len(view) and self.error is None and not (frames and self.agreement is None):
+            some, taken = self.take(view[used:])
+            frames += some
+            used += taken
+        if self.error is None:
+            self._behind_hello = bytes(view[used:])
         # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
         del data, view
         if not frames:
             self._raise_error()
         return frames
+
+    def take(self, view: memoryview) -> tuple[list[Frame], int]:
+        """The first frames of the next bytes, not more than are cheap to hold as objects, and how many of the bytes that used.
+
+        What ends the stream is left in `error`, and raised by the next `feed` or `close`.
+        """
+        if self._pending:
+            return self._complete(view)
+        frames, used, more = self._split(view)
+        if not more:
+            self._pending = bytearray(view[used:])
+            used = len(view)
+        return frames, used
+
+    def _complete(self, view: memoryview) -> tuple[list[Frame], int]:
+        """The frame that waits for its end, if it is among the next bytes."""
+        used = 0
+        while used < len(view):
+            missing = self._needed - len(self._pending)
+            self._pending += view[used : used + missing]
+            used = min(used + missing, len(view))
+            if len(self._pending) == self._needed:
+                # Frames view bytes that nobody can change, so that arrays decoded from them need no copy.
+                frames, _, _ = self._split(memoryview(bytes(self._pending)))
+                if frames or self.error is not None:
+                    self._pending = bytearray()
+                    return frames, used
+        return [], used
 
     def close(self) -> None:
         """The stream ends here.
@@ -92,29 +117,28 @@ class FrameSplitter:
             RemoteProtocolError: the error met before, or TRUNCATED if a frame is cut.
         """
         self._raise_error()
-        if self._pending:
-            raise truncated(self.offset, max(self._needed, HEADER_BYTES), len(self._pending))
-
-    def _rest(self, view: memoryview, used: int) -> bytearray:
-        return bytearray() if self.error is not None else bytearray(view[used:])
+        if self.pending_bytes:
+            raise truncated(self.offset, max(self._needed, HEADER_BYTES), self.pending_bytes)
 
     def _raise_error(self) -> None:
         if self.error is not None:
             # Without the traceback of the time before, which would grow with every call.
             raise self.error.with_traceback(None)
 
-    def _split(self, view: memoryview) -> tuple[list[Frame], int]:
+    def _split(self, view: memoryview) -> tuple[list[Frame], int, bool]:
+        """Frames at the start of `view`, how many bytes they are, and whether what follows is not known to be part of one."""
         frames: list[Frame] = []
         position, size = 0, len(view)
         try:
             while position < size:
+                if len(frames) == _AT_ONCE or (frames and self.agreement is None):
+                    return frames, position, True
                 if size - position < HEADER_BYTES:
                     check_opening(view[position : position + 6], self.offset)
                     # Another protocol is told at its first wrong byte, however its bytes are split.
                     self._needed = HEADER_BYTES if size - position >= 6 else size - position + 1
                     break
-                opening = view[position : position + HEADER_BYTES]
-                header = check_header(opening, self.offset, self.agreement, self.next_sequence)
+                header = check_header(view, self.offset, self.agreement, self.next_sequence, start=position)
                 length = HEADER_BYTES + header.body_length
                 if size - position < length:
                     self._needed = length
@@ -123,12 +147,41 @@ class FrameSplitter:
                 self.next_sequence = header.sequence + 1
                 self.offset += length
                 position += length
-                if self.agreement is None:
-                    self._needed = 0
-                    break
         except RemoteProtocolError as error:
             self.error = error.with_traceback(None)
-        return frames, position
+            position = size
+        return frames, position, False
+
+
+def fault_in(
+    frame: Frame, code: RejectCode, at: int, name: str, expected: object, actual: object
+) -> RemoteProtocolError:
+    """The reject of body field `name`, `at` bytes into the body of `frame`."""
+    header = frame.header
+    return RemoteProtocolError(
+        code,
+        frame.offset + HEADER_BYTES + at,
+        f"{MESSAGE_NAMES[header.message_type]}.{name}",
+        expected,
+        actual,
+        header.message_type,
+        header.identity,
+    )
+
+
+def check_body_checksum(frame: Frame) -> None:
+    """Raise BODY_CHECKSUM_MISMATCH unless the body is what its sender hashed, under the identity it was sent with."""
+    actual = body_checksum(frame.data)
+    if actual != frame.header.body_checksum:
+        raise RemoteProtocolError(
+            RejectCode.BODY_CHECKSUM_MISMATCH,
+            offset=frame.offset + 48,
+            path="header.body_checksum",
+            expected=actual,
+            actual=frame.header.body_checksum,
+            message_type=frame.header.message_type,
+            identity=frame.header.identity,
+        )
 
 
 def truncated(offset: int, needed: int, held: int) -> RemoteProtocolError:
@@ -142,7 +195,8 @@ def truncated(offset: int, needed: int, held: int) -> RemoteProtocolError:
     )
 
 
-def _bytes_of(data: bytes | bytearray | memoryview) -> memoryview:
+def contiguous(data: bytes | bytearray | memoryview) -> memoryview:
+    """`data` as bytes, without a copy; LocalProtocolError unless it is contiguous."""
     view = memoryview(data)
     if not view.c_contiguous:
         raise LocalProtocolError(f"data: expected contiguous bytes, got a view with strides {view.strides}")

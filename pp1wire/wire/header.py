@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from pp1wire.wire._schema_v2 import HEADER_STRUCT, MAGIC, WIRE_VERSION, MessageType, RejectCode
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement, fixed_body_bytes
@@ -12,6 +12,9 @@ from pp1wire.wire.reject import RemoteProtocolError
 __all__ = ["HEADER_BYTES", "Header", "check_header", "check_opening", "seal"]
 
 _HELLO_BODY_BYTES = fixed_body_bytes(MessageType.HELLO)
+_HELLO_BOUNDS = (_HELLO_BODY_BYTES, _HELLO_BODY_BYTES, 1)
+_HELLO, _RESET = MessageType.HELLO, MessageType.RESET
+_unpack_header = HEADER_STRUCT.unpack_from
 _MESSAGE_TYPES = {int(t): t for t in MessageType}
 
 
@@ -54,109 +57,99 @@ def check_opening(data: Buffer, offset: int) -> None:
             )  # fmt: skip
 
 
-def check_header(data: Buffer, offset: int, agreement: Agreement | None, sequence: int | None) -> Header:
+def check_header(
+    data: Buffer, offset: int, agreement: Agreement | None, sequence: int | None, *, start: int = 0
+) -> Header:
     """Judge a whole header, in the order of checks of `docs/wire.md`.
 
     Args:
-        data: at least 64 bytes.
-        offset: where they stand in the stream.
+        data: at least 64 bytes from `start` on.
+        offset: where the header stands in the stream.
         agreement: None while only a HELLO may come.
         sequence: the number that the frame must have; None takes any.
+        start: where the header stands in `data`.
 
     Raises:
         RemoteProtocolError: of connection scope.
     """
-    check_opening(data[:6], offset)
     (
-        _, _, type_number, reserved_1, number, length, slot, reserved_2,
+        magic, version, type_number, reserved_1, number, length, slot, reserved_2,
         agreement_id, session, generation, round_, body_sum, header_sum,
-    ) = HEADER_STRUCT.unpack_from(data)  # fmt: skip
-    actual = header_checksum(data)
+    ) = _unpack_header(data, start)  # fmt: skip
+    if magic != MAGIC or version != WIRE_VERSION:
+        check_opening(data[start : start + 6], offset)
+    actual = header_checksum(data[start : start + 56])
     if header_sum != actual:
         raise _error(RejectCode.HEADER_CHECKSUM_MISMATCH, offset, 56, "header_checksum", actual, header_sum)
     message_type = _MESSAGE_TYPES.get(type_number)
     if message_type is None:
-        known = ", ".join(str(t) for t in _MESSAGE_TYPES)
-        raise _error(RejectCode.UNKNOWN_MESSAGE_TYPE, offset, 6, "message_type", f"one of {known}", type_number)
+        raise _error(RejectCode.UNKNOWN_MESSAGE_TYPE, offset, 6, "message_type", MessageType, type_number)
     header = Header(message_type, number, length, slot, agreement_id, session, generation, round_, body_sum)
-    _check_size(header, offset, agreement)
-    for at, name, reserved in ((7, "reserved_1", reserved_1), (22, "reserved_2", reserved_2)):
-        if any(reserved):
-            raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, at, name, "zero", reserved.hex())
-    if sequence is not None and number != sequence:
+    is_hello = message_type is _HELLO
+    if is_hello != (agreement is None):
+        expected = "a HELLO" if agreement is None else "no second HELLO"
+        raise _reject(RejectCode.UNEXPECTED_MESSAGE, header, offset, 6, "message_type", expected, message_type.name)
+    bounds = _HELLO_BOUNDS if agreement is None else agreement.body_bytes(message_type)
+    smallest, largest, step = bounds
+    if length != smallest and (not smallest <= length <= largest or (length - smallest) % step):
+        _reject_length(header, offset, agreement, bounds)
+    if reserved_1 != b"\0":
+        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 7, "reserved_1", "zero", reserved_1)
+    if reserved_2 != b"\0\0":
+        raise _reject(RejectCode.HEADER_RESERVED_NOT_ZERO, header, offset, 22, "reserved_2", "zero", reserved_2)
+    if number != sequence and sequence is not None:
         raise _reject(RejectCode.SEQUENCE_MISMATCH, header, offset, 8, "sequence", sequence, number)
     expected_id = 0 if agreement is None else agreement.id
     if agreement_id != expected_id:
         raise _reject(RejectCode.AGREEMENT_MISMATCH, header, offset, 24, "agreement_id", expected_id, agreement_id)
-    _check_identity(header, offset, agreement)
+    if agreement is None:
+        good = not (slot or session or generation or round_)
+    else:
+        # A RESET alone has no round.
+        good = bool(slot < agreement.max_slots and session and generation and (round_ == 0) == (message_type is _RESET))
+    if not good:
+        _reject_identity(header, offset, agreement)
     return header
 
 
-def _check_size(header: Header, offset: int, agreement: Agreement | None) -> None:
-    is_hello = header.message_type is MessageType.HELLO
-    if is_hello != (agreement is None):
-        expected = "a HELLO" if agreement is None else "no second HELLO"
-        raise _reject(
-            RejectCode.UNEXPECTED_MESSAGE, header, offset, 6, "message_type", expected, header.message_type.name
-        )
-    length = header.body_length
+def _reject_length(header: Header, offset: int, agreement: Agreement | None, bounds: tuple[int, int, int]) -> NoReturn:
     longest = _HELLO_BODY_BYTES if agreement is None else agreement.longest_body
-    if length > longest:
-        raise _reject(RejectCode.OVERSIZED_BODY, header, offset, 16, "body_length", f"at most {longest}", length)
-    smallest, largest, step = (
-        (_HELLO_BODY_BYTES, _HELLO_BODY_BYTES, 1) if agreement is None else agreement.body_bytes(header.message_type)
-    )
-    if not smallest <= length <= largest or (length - smallest) % step:
+    smallest, largest, step = bounds
+    if header.body_length > longest:
+        code, expected = RejectCode.OVERSIZED_BODY, f"at most {longest}"
+    else:
+        code = RejectCode.WRONG_BODY_LENGTH
         expected = str(smallest) if smallest == largest else f"{smallest} to {largest} in steps of {step}"
-        raise _reject(RejectCode.WRONG_BODY_LENGTH, header, offset, 16, "body_length", expected, length)
+    raise _reject(code, header, offset, 16, "body_length", expected, header.body_length)
 
 
-def _check_identity(header: Header, offset: int, agreement: Agreement | None) -> None:
-    # (offset, field, value, smallest, largest): a HELLO has no identity, a RESET has no round.
+def _reject_identity(header: Header, offset: int, agreement: Agreement | None) -> NoReturn:
+    # (offset, field, value, smallest, largest) of the legal values.
     if agreement is None:
-        zero = (header.slot, header.session, header.generation, header.round)
-        if not any(zero):
-            return
-        bounds = tuple(
-            (at, name, value, 0, 0)
-            for at, name, value in zip((20, 32, 40, 44), ("slot", "session", "generation", "round"), zero, strict=True)
-        )
+        names = ("slot", "session", "generation", "round")
+        bounds = [(at, name, getattr(header, name), 0, 0) for at, name in zip((20, 32, 40, 44), names, strict=True)]
     else:
         is_reset = header.message_type is MessageType.RESET
-        if (
-            header.slot < agreement.max_slots
-            and header.session
-            and header.generation
-            and bool(header.round) != is_reset
-        ):
-            return
-        bounds = (
+        bounds = [
             (20, "slot", header.slot, 0, agreement.max_slots - 1),
             (32, "session", header.session, 1, 2**64 - 1),
             (40, "generation", header.generation, 1, 2**32 - 1),
             (44, "round", header.round, 0 if is_reset else 1, 0 if is_reset else 2**32 - 1),
-        )
-    for at, name, value, smallest, largest in bounds:
-        if not smallest <= value <= largest:
-            expected = str(smallest) if smallest == largest else f"{smallest} to {largest}"
-            raise _reject(RejectCode.HEADER_OUT_OF_BOUNDS, header, offset, at, name, expected, value)
+        ]
+    at, name, value, smallest, largest = next(bound for bound in bounds if not bound[3] <= bound[2] <= bound[4])
+    expected = str(smallest) if smallest == largest else f"{smallest} to {largest}"
+    raise _reject(RejectCode.HEADER_OUT_OF_BOUNDS, header, offset, at, name, expected, value)
 
 
 def _error(code: RejectCode, offset: int, at: int, name: str, expected: object, actual: object) -> RemoteProtocolError:
-    return RemoteProtocolError(code, offset=offset + at, path=f"header.{name}", expected=expected, actual=actual)
+    return RemoteProtocolError(code, offset + at, f"header.{name}", expected, actual)
 
 
 def _reject(
     code: RejectCode, header: Header, offset: int, at: int, name: str, expected: object, actual: object
 ) -> RemoteProtocolError:
     return RemoteProtocolError(
-        code,
-        offset=offset + at,
-        path=f"header.{name}",
-        expected=expected,
-        actual=actual,
-        message_type=header.message_type,
-        identity=header.identity,
+        code, offset + at, f"header.{name}", expected, actual, header.message_type, header.identity
     )
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+import xxhash
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire import _schema_v2 as schema
@@ -25,90 +27,40 @@ from pp1wire.wire._schema_v2 import (
     SupportPolicy,
 )
 from pp1wire.wire.agreement import Agreement
-from pp1wire.wire.checksums import body_checksum, prefix_digest
+from pp1wire.wire.bodies import BODIES, Seen
 from pp1wire.wire.fields import FieldSpec
-from pp1wire.wire.frames import Frame
-from pp1wire.wire.header import HEADER_BYTES
-from pp1wire.wire.reject import RemoteProtocolError, short
+from pp1wire.wire.frames import Frame, check_body_checksum, fault_in
+from pp1wire.wire.reject import MESSAGE_NAMES, RemoteProtocolError, short
 
-__all__ = ["check_body_checksum", "check_fixed_fields", "check_integer", "decode_body", "pack_body", "reject_in"]
+__all__ = ["check_integer", "decode_body", "pack_body"]
 
-Values = dict[str, Any]
+Column = npt.NDArray[np.int32]
 
-
-def reject_in(frame: Frame, code: RejectCode, at: int, name: str, expected: object, actual: object) -> NoReturn:
-    """Raise the reject of body field `name`, `at` bytes into the body of `frame`."""
-    message_type = frame.header.message_type
-    raise RemoteProtocolError(
-        code,
-        offset=frame.offset + HEADER_BYTES + at,
-        path=f"{message_type.name.lower()}.{name}",
-        expected=expected,
-        actual=actual,
-        message_type=message_type,
-        identity=frame.header.identity,
-    )
+_NO_IDS: Final = np.frombuffer(b"", dtype="<i4")
 
 
-def check_body_checksum(frame: Frame) -> None:
-    """Raise BODY_CHECKSUM_MISMATCH unless the body is what its sender hashed, under the identity it was sent with."""
-    actual = body_checksum(frame.data)
-    if actual != frame.header.body_checksum:
-        raise RemoteProtocolError(
-            RejectCode.BODY_CHECKSUM_MISMATCH,
-            offset=frame.offset + 48,
-            path="header.body_checksum",
-            expected=actual,
-            actual=frame.header.body_checksum,
-            message_type=frame.header.message_type,
-            identity=frame.header.identity,
-        )
-
-
-def check_fixed_fields(frame: Frame) -> Values:
-    """The fixed fields of the body by name, each within its schema's bounds; reserved bytes are checked and left out."""
-    message_type = frame.header.message_type
-    raw = schema.BODY_STRUCTS[message_type].unpack_from(frame.data, HEADER_BYTES)
-    values: Values = {}
-    for spec, value in zip(schema.BODY_FIELDS[message_type], raw, strict=True):
-        if spec.kind == "int":
-            if not spec.minimum <= value <= spec.maximum:
-                _out_of_bounds(frame, spec, f"{spec.minimum} to {spec.maximum}", value)
-        elif spec.kind == "zeros":
-            if any(value):
-                reject_in(frame, RejectCode.RESERVED_NOT_ZERO, spec.offset, spec.name, "zero bytes", value.hex())
-            continue
-        elif spec.kind == "enum" and spec.enum is not None:
-            try:
-                value = spec.enum(value)
-            except ValueError:
-                known = ", ".join(str(int(v)) for v in spec.enum)
-                reject_in(frame, RejectCode.UNKNOWN_VALUE, spec.offset, spec.name, f"one of {known}", value)
-        elif spec.kind == "text":
-            value = _text(frame, spec, value)
-        values[spec.name] = value
-    return values
-
-
-def decode_body(frame: Frame, agreement: Agreement | None) -> Message:
-    """The message in `frame`, which is not a REPLY.
+def decode_body(frame: Frame, agreement: Agreement | None, seen: Seen) -> Message:
+    """The message in `frame`, which is not a REPLY; it shares what is equal with what was `seen`.
 
     Raises:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
+    header, data = frame.header, frame.data
     check_body_checksum(frame)
-    header = frame.header
-    values = check_fixed_fields(frame)
-    at = HEADER_BYTES + schema.BODY_STRUCTS[header.message_type].size
-    for name, code, _ in schema.BODY_COLUMNS[header.message_type]:
-        # One column a message here, so it takes the rest of the body; its own count is judged by the rules.
-        values[name] = np.frombuffer(bytes(frame.data[at:]), dtype=code)
-    _RULES[header.message_type](frame, values, agreement)
-    for derived in schema.DERIVED_FIELDS[header.message_type]:
-        del values[derived]
-    for name in schema.IDENTITY_FIELDS[header.message_type]:
-        values[name] = getattr(header, name)
-    return schema.MESSAGE_CLASSES[header.message_type](**values)
+    body = BODIES[header.message_type]
+    values = body.read(frame)
+    column, tail = _NO_IDS, b""
+    if body.entries is not None:
+        # One column a message, and it takes the rest of the body; its own count is judged by the rules.
+        count, tail = values[body.entries], bytes(data[body.end :])
+        if tail:
+            column = np.frombuffer(tail, dtype="<i4", count=min(count, len(tail) // 4))
+    rules = _RULES.get(header.message_type)
+    if rules is not None:
+        fault = rules(frame, body.fields(values), column, tail, agreement)
+        if fault is not None:
+            raise fault
+    return body.message(header, values, column, seen)
 
 
 def pack_body(message: Message, message_type: MessageType) -> bytes:
@@ -125,20 +77,18 @@ def pack_body(message: Message, message_type: MessageType) -> bytes:
         elif spec.name in derived:
             values.append(len(getattr(message, derived[spec.name])))
         else:
-            values.append(_wire_value(f"{_name(message_type)}.{spec.name}", spec, getattr(message, spec.name)))
+            values.append(_wire_value(f"{MESSAGE_NAMES[message_type]}.{spec.name}", spec, getattr(message, spec.name)))
     body = schema.BODY_STRUCTS[message_type].pack(*values)
     for name, code, length in schema.BODY_COLUMNS[message_type]:
         column = getattr(message, name)
         if length.isdigit():
             if len(column) > int(length):
-                raise LocalProtocolError(f"{_name(message_type)}.{name}: expected at most {length}, got {len(column)}")
+                raise LocalProtocolError(
+                    f"{MESSAGE_NAMES[message_type]}.{name}: expected at most {length}, got {len(column)}"
+                )
             column = np.concatenate([column, np.zeros(int(length) - len(column), dtype=code)])
         body += column.astype(code).tobytes()
     return body
-
-
-def _name(message_type: MessageType) -> str:
-    return message_type.name.lower()
 
 
 def check_integer(path: str, value: object, size: int) -> None:
@@ -173,21 +123,6 @@ def _is_double(value: Any) -> bool:
         return False
 
 
-def _out_of_bounds(frame: Frame, spec: FieldSpec, expected: object, value: object) -> NoReturn:
-    code = RejectCode.VALUE_OUT_OF_BOUNDS if spec.reject is None else RejectCode[spec.reject.upper()]
-    reject_in(frame, code, spec.offset, spec.name, expected, value)
-
-
-def _text(frame: Frame, spec: FieldSpec, value: bytes) -> str:
-    text = value.rstrip(b"\0")
-    if not all(0x20 <= byte < 0x7F for byte in text):
-        reject_in(
-            frame, RejectCode.TEXT_NOT_CANONICAL, spec.offset, spec.name,
-            "printable ASCII, then zero bytes", value,
-        )  # fmt: skip
-    return text.decode("ascii")
-
-
 def _at(message_type: MessageType, name: str) -> int:
     return _OFFSETS[message_type][name]
 
@@ -199,92 +134,106 @@ _OFFSETS: Mapping[int, dict[str, int]] = {
 }
 
 
-def _reject(
+def _fault(
     frame: Frame, code: RejectCode, name: str, expected: object, actual: object, index: int | None = None
-) -> None:
+) -> RemoteProtocolError:
     at = _at(frame.header.message_type, name)
     if index is not None:
         at, name = at + 4 * index, f"{name}[{index}]"
-    reject_in(frame, code, at, name, expected, actual)
+    return fault_in(frame, code, at, name, expected, actual)
 
 
-def _check_tokens(frame: Frame, name: str, tokens: np.ndarray[Any, np.dtype[np.int32]], agreement: Agreement) -> None:
+def _token_fault(
+    frame: Frame, name: str, tokens: npt.NDArray[np.int32], agreement: Agreement
+) -> RemoteProtocolError | None:
     # A negative id read as unsigned lies above every vocabulary, so one comparison finds all three faults.
     beyond = tokens.view(np.uint32) >= agreement.vocab_size
-    if beyond.any():
-        index = int(beyond.argmax())
-        token = int(tokens[index])
+    if np.count_nonzero(beyond):
+        index = beyond.tobytes().find(True)  # a tenth of what argmax takes for a few
+        token = tokens.item(index)
         padded = agreement.vocab_size <= token < agreement.padded_vocab_size
         code = RejectCode.TOKEN_PADDED if padded else RejectCode.TOKEN_OUT_OF_RANGE
-        _reject(frame, code, name, f"0 to {agreement.vocab_size - 1}", token, index)
+        return _fault(frame, code, name, range(agreement.vocab_size), token, index)
+    return None
 
 
-def _hello_rules(frame: Frame, v: Values, agreement: Agreement | None) -> None:  # noqa: ARG001
-    refused = v["status"] is HelloStatus.REFUSED
-    if refused and v["role"] is HelloRole.OFFER:
-        _reject(frame, RejectCode.REFUSAL_MISMATCH, "status", "accepted in an offer", "refused")
-    if refused != (v["refusal"] != 0):
-        _reject(frame, RejectCode.REFUSAL_MISMATCH, "refusal", "a reason if and only if refused", v["refusal"].name)
-    if v["padded_vocab_size"] < v["vocab_size"]:
-        _reject(
+def _hello_rules(
+    frame: Frame, v: Any, column: Column, tail: bytes, agreement: Agreement | None
+) -> RemoteProtocolError | None:
+    refused = v.status is HelloStatus.REFUSED
+    if refused and v.role is HelloRole.OFFER:
+        return _fault(frame, RejectCode.REFUSAL_MISMATCH, "status", "accepted in an offer", "refused")
+    if refused != (v.refusal != 0):
+        return _fault(frame, RejectCode.REFUSAL_MISMATCH, "refusal", "a reason if and only if refused", v.refusal)
+    if v.padded_vocab_size < v.vocab_size:
+        return _fault(
             frame, RejectCode.PADDED_VOCAB_TOO_SMALL, "padded_vocab_size",
-            f"at least {v['vocab_size']}", v["padded_vocab_size"],
+            f"at least {v.vocab_size}", v.padded_vocab_size,
         )  # fmt: skip
-    if not any(v["nonce"]):
-        _reject(frame, RejectCode.NONCE_NOT_FRESH, "nonce", "random bytes", "zero")
+    if not any(v.nonce):
+        return _fault(frame, RejectCode.NONCE_NOT_FRESH, "nonce", "random bytes", "zero")
+    return None
 
 
-def _step_rules(frame: Frame, v: Values, agreement: Agreement | None) -> None:
+def _step_rules(
+    frame: Frame, v: Any, column: Column, tail: bytes, agreement: Agreement | None
+) -> RemoteProtocolError | None:
     assume = _agreed(agreement)
-    if not (math.isfinite(v["temperature"]) and v["temperature"] > 0):
-        _reject(frame, RejectCode.TEMPERATURE_NOT_POSITIVE, "temperature", "finite and above 0", v["temperature"])
-    if v["depth"] > assume.max_depth:
-        _reject(frame, RejectCode.DEPTH_OVER_AGREEMENT, "depth", f"at most {assume.max_depth}", v["depth"])
+    if not 0 < v.temperature < math.inf:
+        return _fault(frame, RejectCode.TEMPERATURE_NOT_POSITIVE, "temperature", "finite and above 0", v.temperature)
+    if v.depth > assume.max_depth:
+        return _fault(frame, RejectCode.DEPTH_OVER_AGREEMENT, "depth", range(1, assume.max_depth + 1), v.depth)
     dense = assume.representation is Representation.DENSE
     policy = SupportPolicy.FULL if dense else SupportPolicy.TOP_K
-    if v["support_policy"] is not policy:
-        _reject(frame, RejectCode.SUPPORT_MISMATCH, "support_policy", policy.name, v["support_policy"].name)
+    if v.support_policy is not policy:
+        return _fault(frame, RejectCode.SUPPORT_MISMATCH, "support_policy", policy, v.support_policy)
     smallest, largest = (0, 0) if dense else (1, assume.max_support)
-    if not smallest <= v["support"] <= largest:
-        _reject(frame, RejectCode.SUPPORT_MISMATCH, "support", f"{smallest} to {largest}", v["support"])
-    if v["position"] + v["depth"] >= 2**32:
-        _reject(frame, RejectCode.POSITION_OVERFLOW, "position", f"below {2**32 - v['depth']}", v["position"])
+    if not smallest <= v.support <= largest:
+        return _fault(frame, RejectCode.SUPPORT_MISMATCH, "support", range(smallest, largest + 1), v.support)
+    if v.position + v.depth >= 2**32:
+        return _fault(frame, RejectCode.POSITION_OVERFLOW, "position", f"below {2**32 - v.depth}", v.position)
+    return None
 
 
-def _completion_rules(frame: Frame, v: Values, agreement: Agreement | None) -> None:
-    """Nothing that a COMPLETION shows alone; `pp1wire.protocol` compares it with its round."""
-
-
-def _commit_rules(frame: Frame, v: Values, agreement: Agreement | None) -> None:
-    assume = _agreed(agreement)
-    kind, accepted, count, tokens = v["kind"], v["accepted"], v["token_count"], v["tokens"]
-    expected = accepted if kind is CommitKind.NONE else accepted + 1
-    if kind is CommitKind.TARGET_ONLY and accepted:
-        _reject(frame, RejectCode.COMMIT_COUNT_MISMATCH, "accepted", "0 for a target-only token", accepted)
+def _commit_rules(
+    frame: Frame, v: Any, column: Column, tail: bytes, agreement: Agreement | None
+) -> RemoteProtocolError | None:
+    assume, count = _agreed(agreement), v.token_count
+    expected = v.accepted if v.kind is CommitKind.NONE else v.accepted + 1
+    if v.kind is CommitKind.TARGET_ONLY and v.accepted:
+        return _fault(frame, RejectCode.COMMIT_COUNT_MISMATCH, "accepted", "0 for a target-only token", v.accepted)
     if count != expected:
-        _reject(frame, RejectCode.COMMIT_COUNT_MISMATCH, "token_count", expected, count)
-    for index in range(count, len(tokens)):
-        if tokens[index]:
-            _reject(frame, RejectCode.COMMIT_PADDING_NOT_ZERO, "tokens", 0, int(tokens[index]), index)
-    v["tokens"] = tokens[:count]
-    _check_tokens(frame, "tokens", v["tokens"], assume)
-    if v["new_position"] != v["position"] + count:
-        _reject(frame, RejectCode.COMMIT_POSITION_MISMATCH, "new_position", v["position"] + count, v["new_position"])
+        return _fault(frame, RejectCode.COMMIT_COUNT_MISMATCH, "token_count", expected, count)
+    unused = tail[4 * count :]
+    if any(unused):
+        padding = np.frombuffer(unused, dtype="<i4")
+        index = int((padding != 0).argmax())
+        return _fault(frame, RejectCode.COMMIT_PADDING_NOT_ZERO, "tokens", 0, int(padding[index]), count + index)
+    fault = _token_fault(frame, "tokens", column, assume)
+    if fault is not None:
+        return fault
+    if v.new_position != v.position + count:
+        return _fault(frame, RejectCode.COMMIT_POSITION_MISMATCH, "new_position", v.position + count, v.new_position)
+    return None
 
 
-def _reset_rules(frame: Frame, v: Values, agreement: Agreement | None) -> None:
-    assume = _agreed(agreement)
-    ids, count = v["prefix_ids"], v["prefix_count"]
-    required = 0 if v["reason"] is ResetReason.CLOSE else v["position"]
-    if count != len(ids):
-        _reject(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", f"{len(ids)}, the ids in the body", count)
+def _reset_rules(
+    frame: Frame, v: Any, column: Column, tail: bytes, agreement: Agreement | None
+) -> RemoteProtocolError | None:
+    assume, count = _agreed(agreement), v.prefix_count
+    held, required = len(tail) // 4, 0 if v.reason is ResetReason.CLOSE else v.position
+    if count != held:
+        return _fault(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", held, count)
     if count != required:
-        _reject(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", required, count)
-    _check_tokens(frame, "prefix_ids", ids, assume)
-    if v["reason"] is not ResetReason.CLOSE:
-        digest = prefix_digest(ids)
-        if digest != v["prefix_digest"]:
-            _reject(frame, RejectCode.PREFIX_DIGEST_MISMATCH, "prefix_digest", digest.hex(), v["prefix_digest"].hex())
+        return _fault(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", required, count)
+    fault = _token_fault(frame, "prefix_ids", column, assume)
+    if fault is not None:
+        return fault
+    if v.reason is not ResetReason.CLOSE:
+        digest = xxhash.xxh3_128_digest(tail)
+        if digest != v.prefix_digest:
+            return _fault(frame, RejectCode.PREFIX_DIGEST_MISMATCH, "prefix_digest", digest, v.prefix_digest)
+    return None
 
 
 def _agreed(agreement: Agreement | None) -> Agreement:
@@ -293,10 +242,10 @@ def _agreed(agreement: Agreement | None) -> Agreement:
     return agreement
 
 
-_RULES: Mapping[int, Callable[[Frame, Values, Agreement | None], None]] = {
+# A COMPLETION shows nothing wrong alone; `pp1wire.protocol` compares it with its round.
+_RULES: Mapping[int, Callable[[Frame, Any, Column, bytes, Agreement | None], RemoteProtocolError | None]] = {
     MessageType.HELLO: _hello_rules,
     MessageType.STEP: _step_rules,
-    MessageType.COMPLETION: _completion_rules,
     MessageType.COMMIT: _commit_rules,
     MessageType.RESET: _reset_rules,
 }

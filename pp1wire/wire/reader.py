@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import suppress
 from typing import Final
 
 from pp1wire.errors import LocalProtocolError
@@ -11,9 +10,10 @@ from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Hello, Message, MessageType, RejectCode, Reply
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
+from pp1wire.wire.bodies import Seen
 from pp1wire.wire.checksums import Buffer
 from pp1wire.wire.encode_rows import encode_replies
-from pp1wire.wire.frames import Frame, FrameSplitter, truncated
+from pp1wire.wire.frames import Frame, FrameSplitter, contiguous, truncated
 from pp1wire.wire.header import check_header, check_opening, seal
 from pp1wire.wire.messages import check_integer, decode_body, pack_body
 from pp1wire.wire.reject import RemoteProtocolError, short
@@ -75,14 +75,19 @@ def encode(message: Message, agreement: Agreement | None, sequence: int) -> byte
     return encoded
 
 
-def decode_frame(frame: Frame, agreement: Agreement | None) -> Message:
+def decode_frame(frame: Frame, agreement: Agreement | None, seen: Seen | None = None) -> Message:
     """The message in a frame that a `FrameSplitter` returned; its arrays own their bytes.
+
+    Args:
+        frame: verified header, unjudged body.
+        agreement: the connection's; None for a HELLO.
+        seen: values of the messages before it, which this one shares where they are equal; kept small.
 
     Raises:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
     if frame.header.message_type is not MessageType.REPLY:
-        return decode_body(frame, agreement)
+        return decode_body(frame, agreement, {} if seen is None else seen)
     batch, error = read_rows([frame], _required(agreement))
     if error is not None:
         raise error
@@ -102,7 +107,7 @@ def decode(data: Buffer, agreement: Agreement | None, sequence: int | None = Non
     if len(view) < HEADER_BYTES:
         check_opening(view[:6], 0)
         raise truncated(0, HEADER_BYTES, len(view))
-    header = check_header(view[:HEADER_BYTES], 0, agreement, sequence)
+    header = check_header(view, 0, agreement, sequence)
     size = HEADER_BYTES + header.body_length
     if len(view) < size:
         raise truncated(0, size, len(view))
@@ -132,7 +137,10 @@ class FrameReader:
     def __init__(self, agreement: Agreement | None = None, next_sequence: int | None = None) -> None:
         self._splitter = FrameSplitter(agreement, next_sequence)
         self._outcomes: deque[Message | RemoteProtocolError] = deque()
+        self._errors = 0  # among the outcomes
         self._ended = False
+        self._input: deque[memoryview] = deque()
+        self._seen: Seen = {}
 
     @property
     def agreement(self) -> Agreement | None:
@@ -150,26 +158,45 @@ class FrameReader:
             RemoteProtocolError: if no message came before it; otherwise the next call raises it. One of connection scope is
                 raised by every later call; after one of another scope reading goes on behind the frame.
         """
-        if not self._ended:
-            # The splitter keeps its error; it is raised in its turn.
-            with suppress(RemoteProtocolError):
-                self._decode(self._splitter.feed(data))
-            if self._splitter.error is not None and not self._ended:
-                self._end(self._splitter.error)
+        self._input.append(contiguous(data))
         # See FrameSplitter.feed: a raised error must not hold the caller's buffer.
         del data
+        self._advance()
         messages: list[Message] = []
-        while self._outcomes:
-            outcome = self._outcomes[0]
+        outcomes = self._outcomes
+        while outcomes:
+            outcome = outcomes.popleft()
             if isinstance(outcome, RemoteProtocolError):
+                if messages or outcome.scope == "connection":
+                    outcomes.appendleft(outcome)
+                else:
+                    self._errors -= 1
                 if messages:
                     break
-                if outcome.scope != "connection":
-                    self._outcomes.popleft()
                 raise outcome.with_traceback(None)
             messages.append(outcome)
-            self._outcomes.popleft()
         return messages
+
+    def _advance(self) -> None:
+        """Decode what there is, up to an error: behind one that nobody has seen, bytes are smaller than what they mean."""
+        while self._input and not self._errors:
+            view, used = self._input.popleft(), 0
+            while used < len(view) and not self._errors:
+                frames, taken = self._splitter.take(view[used:])
+                used += taken
+                self._decode(frames)
+                if self._splitter.error is not None and not self._ended:
+                    self._fail(self._splitter.error)
+                if frames and self.agreement is None:
+                    break
+            if used < len(view):
+                self._input.appendleft(view[used:])
+                if self.agreement is None:
+                    break
+        if self._ended:
+            self._input.clear()
+        if self._input:  # the caller's buffer is its own again
+            self._input = deque(v if isinstance(v.obj, bytes) else memoryview(bytes(v)) for v in self._input)
 
     def close(self) -> None:
         """The stream ends here.
@@ -177,20 +204,23 @@ class FrameReader:
         Raises:
             RemoteProtocolError: an error not raised yet, or TRUNCATED if a frame is cut.
         """
+        if self.agreement is not None:
+            self._advance()
         for outcome in self._outcomes:
             if isinstance(outcome, RemoteProtocolError):
                 raise outcome.with_traceback(None)
         self._splitter.close()
+        if self._input:  # behind a HELLO that nobody answered
+            raise truncated(self._splitter.offset, HEADER_BYTES, sum(map(len, self._input)))
 
     def _decode(self, frames: list[Frame]) -> None:
         index = 0
         while index < len(frames) and not self._ended:
-            end = index
-            while (
-                end < min(len(frames), index + _ROWS_AT_ONCE) and frames[end].header.message_type is MessageType.REPLY
-            ):
-                end += 1
-            if end > index:
+            if frames[index].header.message_type is MessageType.REPLY:
+                end = index + 1
+                last = min(len(frames), index + _ROWS_AT_ONCE)
+                while end < last and frames[end].header.message_type is MessageType.REPLY:
+                    end += 1
                 self._decode_rows(frames[index:end])
                 index = end
             else:
@@ -201,17 +231,18 @@ class FrameReader:
         batch, error = read_rows(frames, _required(self.agreement))
         self._outcomes.extend(batch[i] for i in range(len(batch)))
         if error is not None:
-            self._end(error)
+            self._fail(error)
             # One by one from here: judged together again and again, many bad rows would cost the square of their number.
             for frame in frames[len(batch) + 1 :]:
                 self._decode_one(frame)
 
     def _decode_one(self, frame: Frame) -> None:
         try:
-            self._outcomes.append(decode_frame(frame, self.agreement))
+            self._outcomes.append(decode_frame(frame, self._splitter.agreement, self._seen))
         except RemoteProtocolError as error:
-            self._end(error)
+            self._fail(error)
 
-    def _end(self, error: RemoteProtocolError) -> None:
+    def _fail(self, error: RemoteProtocolError) -> None:
+        self._errors += 1
         self._outcomes.append(error.with_traceback(None))
         self._ended = error.scope == "connection"

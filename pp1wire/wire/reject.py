@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from enum import Enum, EnumType
+from typing import Any, Final
+
 from pp1wire.errors import PP1Error
 from pp1wire.wire._schema_v2 import DIRECTIONS, MessageType, RejectCode
 
-__all__ = ["RemoteProtocolError", "short"]
+__all__ = ["MESSAGE_NAMES", "RemoteProtocolError", "short"]
+
+MESSAGE_NAMES: Final = {message_type: message_type.name.lower() for message_type in MessageType}
+"""As they stand in paths and reports."""
 
 
 class RemoteProtocolError(PP1Error):
@@ -15,15 +21,16 @@ class RemoteProtocolError(PP1Error):
         code: the rule, stable across versions of this package (`docs/reject-codes.md`).
         offset: bytes from the start of the stream or buffer to the field that is wrong.
         path: that field, such as `header.sequence`, `step.temperature` or `reply.q[3]`.
-        expected, actual: what the rule requires and what was found, for people.
         message_type: the message it was found in; None while the header is not yet believed.
         identity: (session, generation, round) of the frame; None while the header is not yet believed.
     """
 
+    # Slots, positional arguments and texts made when asked for: who sends nonsense must cost no more than who sends sense.
+    __slots__ = ("_actual", "_expected", "code", "identity", "message_type", "offset", "path")
+
     def __init__(
         self,
         code: RejectCode,
-        *,
         offset: int,
         path: str,
         expected: object,
@@ -34,11 +41,21 @@ class RemoteProtocolError(PP1Error):
         self.code = code
         self.offset = offset
         self.path = path
-        self.expected = _shown(expected)
-        self.actual = _shown(actual)
+        self._expected = expected
+        self._actual = actual
         self.message_type = message_type
         self.identity = identity
-        super().__init__(code, offset, path)
+        # BaseException keeps the positional arguments, and `super().__init__` would only do it again.
+
+    @property
+    def expected(self) -> str:
+        """What the rule requires, for people."""
+        return _shown(self._expected)
+
+    @property
+    def actual(self) -> str:
+        """What was found, for people."""
+        return _shown(self._actual)
 
     @property
     def scope(self) -> str:
@@ -63,5 +80,12 @@ def short(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    # Under `python -bb`, str() of bytes is an error.
-    return repr(value) if isinstance(value, bytes) else str(value)
+    if isinstance(value, EnumType):
+        return f"one of {', '.join(str(int(member)) for member in list[Any](value))}"
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, range):
+        return f"{value[0]} to {value[-1]}"
+    if isinstance(value, bytes):  # of which str() is an error under `python -bb`
+        return repr(value) if value.isascii() and value.decode("ascii").isprintable() else value.hex()
+    return str(value)

@@ -17,12 +17,7 @@ from pp1wire.wire._schema_v2 import (
 )
 from pp1wire.wire.agreement import HEADER_BYTES, Agreement
 from pp1wire.wire.batch import ReplyBatch
-from pp1wire.wire.canonical import (
-    BLOCK,
-    counts_from_q,
-    dense_row_counts,
-    sparse_counts_are_canonical,
-)
+from pp1wire.wire.canonical import counts_from_q, sparse_counts_are_canonical
 from pp1wire.wire.checksums import Buffer, body_checksum
 from pp1wire.wire.faults import row_fault
 from pp1wire.wire.frames import Frame
@@ -30,7 +25,7 @@ from pp1wire.wire.header import Header, check_header, check_opening
 from pp1wire.wire.reject import RemoteProtocolError
 from pp1wire.wire.row_layout import Rows, Words, frame_parts, prefix_words, row_layout, words_are_fixed
 
-__all__ = ["decode_replies", "read_rows", "row_counts"]
+__all__ = ["decode_replies", "read_rows", "sparse_row_counts"]
 
 _SMALL_FRAME = 4096
 
@@ -55,12 +50,15 @@ def decode_replies(buffer: Buffer, agreement: Agreement, sequence: int | None = 
     n, rest = divmod(len(source), layout.size)
     view = memoryview(source)
     frames = np.frombuffer(source, dtype=layout.dtype, count=n)
-    words = prefix_words(source, n, layout.size)
-    counts = None
-    if _headers_are_good(frames, words, agreement, sequence) and _checksums_are_good(source, frames, layout.size):
-        counts = row_counts(frames, agreement)
+    counts, together = None, n > 1 and agreement.representation is Representation.SPARSE
+    if together:
+        words = prefix_words(source, n, layout.size)
+        if _headers_are_good(frames, words, agreement, sequence) and _checksums_are_good(source, frames, layout.size):
+            counts = sparse_row_counts(frames, agreement)
     if counts is None:
-        raise _first_fault(view, n, agreement, sequence)
+        counts = _counts_one_by_one(view, n, agreement, sequence)
+        if together:
+            raise _no_reason(0)
     if rest:
         expected = int(frames["header_sequence"][-1]) + 1 if n else sequence
         _reject_rest(view, n * layout.size, agreement, expected)
@@ -77,22 +75,28 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
     if not frames:
         return decode_replies(b"", agreement), None
     layout, first = row_layout(agreement), frames[0]
-    together = all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames))
-    if together:
+    if all(f.source is first.source and f.start == first.start + i * layout.size for i, f in enumerate(frames)):
         view = first.source[first.start : first.start + len(frames) * layout.size]
     else:
         view = memoryview(b"".join(f.data for f in frames))
     rows = np.frombuffer(view, dtype=layout.dtype)
-    good = words_are_fixed(prefix_words(view, len(frames), layout.size), layout)
-    if good and all(body_checksum(f.data) == f.header.body_checksum for f in frames):
-        counts = row_counts(rows, agreement)
-        if counts is not None:
-            return _batch(rows, counts), None
+    together = len(frames) > 1 and agreement.representation is Representation.SPARSE
+    if (
+        together
+        and words_are_fixed(prefix_words(view, len(frames), layout.size), layout)
+        and all(body_checksum(f.data) == f.header.body_checksum for f in frames)
+    ):
+        verdict = sparse_row_counts(rows, agreement)
+        if verdict is not None:
+            return _batch(rows, verdict), None
+    counts = np.empty((len(frames), agreement.q_entries), dtype=np.int32)
     for index, frame in enumerate(frames):
-        error = row_fault(frame, agreement)
+        error = row_fault(frame, agreement, counts[index])
         if error is not None:
-            return _batch(rows[:index], _required(row_counts(rows[:index], agreement))), error
-    raise _no_reason(first.offset)
+            return _batch(rows[:index], counts[:index]), error
+    if together:
+        raise _no_reason(first.offset)
+    return _batch(rows, counts), None
 
 
 def _headers_are_good(frames: Rows, words: Words, agreement: Agreement, sequence: int | None) -> bool:
@@ -124,52 +128,35 @@ def _checksums_are_good(source: bytes, frames: Rows, size: int) -> bool:
     return True
 
 
-def row_counts(frames: Rows, agreement: Agreement) -> Counts | None:
-    """The counts [n, q_entries] of rows whose constant fields are right; None if a row is not canonical."""
-    tokens, q = frames["token"], frames["q"]
-    if agreement.representation is Representation.SPARSE:
-        counts = counts_from_q(np.ascontiguousarray(q))
-        good = counts is not None and sparse_counts_are_canonical(
-            frames["ids"], counts, frames["entry_count"], tokens, agreement.vocab_size
-        )
-        return counts if good else None
-    # Row by row, so that the temporaries stay in the cache and memory stays at one row beyond the result.
-    counts = np.empty(q.shape, dtype=np.int32)
-    scratch = np.empty((2, min(BLOCK, q.shape[1])), dtype=np.float32)
-    for row, token in enumerate(tokens.tolist()):
-        if not dense_row_counts(q[row], counts[row], scratch, token, agreement.vocab_size):
-            return None
-    return counts
+def sparse_row_counts(frames: Rows, agreement: Agreement) -> Counts | None:
+    """The counts [n, k] of sparse rows whose constant fields are right; None if a row is not canonical."""
+    counts = counts_from_q(np.ascontiguousarray(frames["q"]))
+    good = counts is not None and sparse_counts_are_canonical(
+        frames["ids"], counts, frames["entry_count"], frames["token"], agreement.vocab_size
+    )
+    return counts if good else None
 
 
-def _first_fault(view: memoryview, n: int, agreement: Agreement, sequence: int | None) -> PP1Error:
-    """The first fault in n back-to-back frames, one of which is bad."""
+def _counts_one_by_one(view: memoryview, n: int, agreement: Agreement, sequence: int | None) -> Counts:
+    """The counts [n, q_entries] of n back-to-back frames; raises the first fault."""
     size, expected = agreement.reply_frame_bytes, sequence
+    counts = np.empty((n, agreement.q_entries), dtype=np.int32)
     for index in range(n):
         start = index * size
-        try:
-            header = _reply_header(view, start, agreement, expected)
-        except RemoteProtocolError as error:
-            return error
-        fault = row_fault(Frame(header, view[start : start + size], start, view, start), agreement)
+        header = _reply_header(view, start, agreement, expected)
+        fault = row_fault(Frame(header, view[start : start + size], start, view, start), agreement, counts[index])
         if fault is not None:
-            return fault
+            raise fault
         expected = header.sequence + 1
-    return _no_reason(0)
+    return counts
 
 
 def _no_reason(offset: int) -> PP1Error:
     return PP1Error(f"rows at byte {offset} were judged bad, but no rule rejects one: please report this")
 
 
-def _required(counts: Counts | None) -> Counts:
-    if counts is None:
-        raise _no_reason(0)
-    return counts
-
-
 def _reply_header(view: memoryview, start: int, agreement: Agreement, sequence: int | None) -> Header:
-    header = check_header(view[start : start + HEADER_BYTES], start, agreement, sequence)
+    header = check_header(view, start, agreement, sequence, start=start)
     if header.message_type is not MessageType.REPLY:
         raise RemoteProtocolError(
             RejectCode.UNEXPECTED_MESSAGE, offset=start + 6, path="header.message_type", expected="REPLY",

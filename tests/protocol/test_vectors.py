@@ -74,7 +74,7 @@ def test_a_verifier_pays_what_the_scope_of_each_code_costs(case):
         assert verifier.counters.discards[event.reason] >= 1
         # The round is over at both ends: a RESET(fault) is queued, and the session goes on.
         assert puppet.queued
-        verifier.target_only(event.session, 1)
+        verifier.target_only(event.session, 0)
     elif scope == "stale":
         assert events == []
         assert not puppet.queued

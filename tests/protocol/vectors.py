@@ -9,7 +9,7 @@ DIRECTORY = Path(__file__).resolve().parents[2] / "schemas" / "vectors"
 
 
 def every():
-    for path in sorted(DIRECTORY.glob("*.json")):
+    for path in sorted(set(DIRECTORY.glob("*.json")) - set(DIRECTORY.glob("*.schema.json"))):
         content = json.loads(path.read_text(encoding="utf-8"))
         for vector in content["vectors"]:
             yield path.stem, vector, content["conversations"][vector["after"]]

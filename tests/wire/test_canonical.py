@@ -18,6 +18,7 @@ from pp1wire.wire import (
     FrameSplitter,
     RejectCode,
     RemoteProtocolError,
+    ReplyBatch,
     Representation,
     decode,
     decode_replies,
@@ -130,6 +131,19 @@ def judgements(agreement: Agreement, body: bytes) -> list[RejectCode | None]:
             said.append(None)
         except RemoteProtocolError as caught:
             said.append(caught.code)
+    # Behind a good row of its own kind, rows are judged together.
+    sure = [(np.array([0], np.int32), np.array([Q_TOTAL], np.int32))]
+    before = ReplyBatch.from_rows(
+        agreement, session=1, slot=0, generation=1, round=1, position=0, tokens=[0], rows=sure
+    )
+    pair = bytes(encode_replies(before, agreement, 0)) + frame_around(agreement, body, 1)
+    _, error = read_rows(FrameSplitter(agreement).feed(pair), agreement)
+    said.append(error.code if error else None)
+    try:
+        decode_replies(pair, agreement)
+        said.append(None)
+    except RemoteProtocolError as caught:
+        said.append(caught.code)
     return said
 
 

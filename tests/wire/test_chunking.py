@@ -167,7 +167,7 @@ def test_chunking_parses_a_waiting_header_once(monkeypatch: pytest.MonkeyPatch) 
     """A long body in small pieces: the header is judged when it is there and when the frame is whole, not at each piece."""
     calls = []
     judge = frames_module.check_header
-    monkeypatch.setattr(frames_module, "check_header", lambda *a: calls.append(1) or judge(*a))
+    monkeypatch.setattr(frames_module, "check_header", lambda *a, **k: calls.append(1) or judge(*a, **k))
     frame = encode(reply(DENSE), DENSE, 0)
     splitter = FrameSplitter(DENSE, 0)
     found = [f for byte in frame for f in splitter.feed(bytes([byte]))]

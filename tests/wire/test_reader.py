@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from pp1wire.errors import LocalProtocolError, PP1Error
@@ -20,8 +22,9 @@ from pp1wire.wire import (
     rows,
 )
 from pp1wire.wire._schema_v2 import DIRECTIONS
+from pp1wire.wire.checksums import header_checksum
 from pp1wire.wire.limits import Limits
-from tests.wire.frames import DENSE, SPARSE, changed, completion, encode_all, reply, step
+from tests.wire.frames import DENSE, SPARSE, changed, completion, drain, encode_all, hello, reply, step
 
 both = pytest.mark.parametrize("agreement", [SPARSE, DENSE], ids=["sparse", "dense"])
 
@@ -64,17 +67,16 @@ def test_a_stream_that_ends_behind_an_undelivered_message(agreement: Agreement) 
     assert reader.agreement is agreement
 
 
-@both
-def test_a_row_judged_bad_without_a_reason_is_reported_and_not_accepted(
-    agreement: Agreement, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_judged_bad_without_a_reason_is_reported_and_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two judgements cannot disagree; if they ever do, nothing passes."""
     monkeypatch.setattr(rows, "row_fault", lambda *_, **__: None)
-    bad = changed(encode(reply(agreement), agreement, 0), agreement, reply__entry_count=0)
+    good = encode_all([reply(SPARSE)] * 2, SPARSE)
+    frame = len(good) // 2
+    bad = good[:frame] + changed(good[frame:], SPARSE, reply__entry_count=0)
     with pytest.raises(PP1Error, match="please report"):
-        decode_replies(bad, agreement)
+        decode_replies(bad, SPARSE)
     with pytest.raises(PP1Error, match="please report"):
-        read_rows(FrameSplitter(agreement).feed(bad), agreement)
+        read_rows(FrameSplitter(SPARSE).feed(bad), SPARSE)
 
 
 def test_the_scope_of_every_code_is_one_of_three_and_says_what_it_means() -> None:
@@ -136,3 +138,60 @@ def test_chunking_rejecting_many_rows_judges_each_a_bounded_number_of_times(
         data = b""
     assert (errors, messages) == (many, many * alternating)
     assert judged <= 2 * many
+
+
+def test_early_refusal_errors_that_wait_are_bytes_and_not_objects() -> None:
+    """Ten thousand bad frames in one call: memory stays within three times their bytes, and each is told in its turn."""
+    bad = changed(encode(completion(SPARSE), SPARSE, 0), SPARSE, completion__rows=6)
+    good = encode(completion(SPARSE), SPARSE, 0)
+    stream = bytearray()
+    for number in range(10_000):
+        frame = bytearray(bad if number % 5 else good)
+        frame[8:16] = number.to_bytes(8, "little")
+        frame[56:64] = header_checksum(frame).to_bytes(8, "little")
+        stream += frame
+    reader = FrameReader(SPARSE, 0)
+    tracemalloc.start()
+    assert len(reader.feed(stream)) == 1
+    with pytest.raises(RemoteProtocolError):
+        reader.feed(b"")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak <= 3 * len(stream) + 2**20
+    for source in (bytes(stream), stream):
+        outcomes = drain(FrameReader(SPARSE, 0), [source])
+        errors = [outcome.code for outcome in outcomes if isinstance(outcome, RemoteProtocolError)]
+        assert errors == [RejectCode.VALUE_OUT_OF_BOUNDS] * 8_000
+        assert len(outcomes) == 10_000
+
+
+def test_own_bytes_what_waits_behind_an_error_is_not_the_callers() -> None:
+    bad = changed(encode(completion(SPARSE), SPARSE, 0), SPARSE, completion__rows=6)
+    frames = [bad] * 2 + [encode(completion(SPARSE), SPARSE, 0)] * 600
+    stream = bytearray()
+    for number, data in enumerate(frames):
+        frame = bytearray(data)
+        frame[8:16] = number.to_bytes(8, "little")
+        frame[56:64] = header_checksum(frame).to_bytes(8, "little")
+        stream += frame
+    reader = FrameReader(SPARSE, 0)
+    with pytest.raises(RemoteProtocolError):
+        reader.feed(stream)
+    stream[:] = bytes(len(stream))
+    stream.clear()
+    outcomes = drain(reader, [])
+    assert isinstance(outcomes[0], RemoteProtocolError)
+    assert outcomes[1:] == [completion(SPARSE)] * 600
+    reader.close()
+
+
+def test_what_follows_a_hello_waits_and_is_cut_without_an_agreement() -> None:
+    stream = encode(hello(), None, 0) + encode(step(SPARSE), SPARSE, 1)
+    reader = FrameReader()
+    assert len(reader.feed(stream)) == 1
+    with pytest.raises(RemoteProtocolError) as caught:
+        reader.close()
+    assert caught.value.code is RejectCode.TRUNCATED
+    reader.agreement = SPARSE
+    assert reader.feed(b"") == [step(SPARSE)]
+    reader.close()
