@@ -26,6 +26,7 @@ from pp1wire.wire import (
     encode,
 )
 from pp1wire.wire import Message as WireMessage
+from pp1wire.wire.frames import contiguous
 
 __all__ = ["Buffer", "Endpoint", "Live"]
 
@@ -103,19 +104,23 @@ class Endpoint(ABC, Generic[Event]):
         return events
 
     def _split(self, data: Buffer, events: list[Event]) -> None:
-        frames = self._splitter.feed(data)
         if self._live is None:
-            frames = self._negotiate(frames, events)
-        if frames:
-            self._frames(frames, self._open(), events)
+            frames = self._splitter.feed(data)
+            if frames:
+                self._hello(frames[0], events)
+            if self._splitter.agreement is None:
+                return
+            # The splitter stops behind a HELLO, because the bounds of what follows are known only with the agreement.
+            data = self._splitter.behind_hello()
+        view, used = contiguous(data), 0
+        while used < len(view) and self._splitter.error is None:
+            # Some frames at a time: small ones are much larger as objects.
+            frames, taken = self._splitter.take(view[used:])
+            used += taken
+            if frames:
+                self._frames(frames, self._open(), events)
         if self._splitter.error is not None:
             raise self._splitter.error
-
-    def _negotiate(self, frames: list[Frame], events: list[Event]) -> list[Frame]:
-        if frames:
-            self._hello(frames[0], events)
-        # The splitter stops behind a HELLO, because the bounds of what follows are known only with the agreement.
-        return [] if self._live is None else self._splitter.feed(b"")
 
     def _go_live(self, agreement: Agreement) -> None:
         self._enter(ConnectionEvent.ACCEPT)

@@ -82,6 +82,11 @@ class FrameSplitter:
             self._raise_error()
         return frames
 
+    def behind_hello(self) -> bytes:
+        """The bytes that waited behind a HELLO, which are the caller's from now on."""
+        waiting, self._behind_hello = self._behind_hello, b""
+        return waiting
+
     def take(self, view: memoryview) -> tuple[list[Frame], int]:
         """The first frames of the next bytes, not more than are cheap to hold as objects, and how many of the bytes that used.
 
