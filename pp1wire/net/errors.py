@@ -7,7 +7,7 @@ from typing import Final
 from pp1wire.errors import PP1Error
 from pp1wire.wire import RemoteProtocolError
 
-__all__ = ["CapacityError", "ConnectError", "NetError", "TargetModelError", "summary"]
+__all__ = ["CapacityError", "ConnectError", "NetError", "TargetModelError", "drop_frames", "summary"]
 
 _LONGEST = 300
 _SHOWN: Final = frozenset(
@@ -68,3 +68,10 @@ def summary(error: BaseException) -> str:
     if isinstance(error, PP1Error):
         return text or name
     return f"{name}: {text}" if text else name
+
+
+def drop_frames(error: BaseException | None) -> None:
+    """Let an exception that is kept hold no frames: they hold their callers', and those the buffers that were being read."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__context__

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.net.address import Address, TcpAddress
 from pp1wire.net.differences import PeerHello, differences
-from pp1wire.net.errors import ConnectError, summary
+from pp1wire.net.errors import ConnectError, drop_frames, summary
 from pp1wire.net.link import Link
 from pp1wire.net.logs import EventLog
 from pp1wire.net.notice_log import NoticeLog, reject_fields
@@ -325,6 +325,7 @@ class VerifierConnection:
         if self._agreement is not None:
             self.lost_for = summary(error)
             self._tell(logging.WARNING, "connection_failed", f"closed: {self.lost_for}", **reject_fields(error))
+        drop_frames(error)  # the core keeps it
         self.link.abort()
         self._lose(self._explain(error))
 

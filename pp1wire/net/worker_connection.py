@@ -13,7 +13,7 @@ from typing import Any
 from pp1wire.errors import PP1Error
 from pp1wire.net.differences import PeerHello, differences
 from pp1wire.net.drafting import Drafter, DraftFailed, Superseded
-from pp1wire.net.errors import summary
+from pp1wire.net.errors import drop_frames, summary
 from pp1wire.net.link import Link
 from pp1wire.net.logs import EventLog
 from pp1wire.net.models import DraftModel
@@ -293,6 +293,7 @@ class WorkerConnection:
     def _tell_failed(self, error: Exception) -> None:
         self._told_end = True
         self._tell(logging.WARNING, "connection_failed", f"closed: {summary(error)}", **reject_fields(error))
+        drop_frames(error)  # the core keeps it
 
     def _forget(self) -> None:
         for session in self._sessions.values():

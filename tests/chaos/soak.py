@@ -27,7 +27,7 @@ from tests.chaos.certificates import Certificates
 from tests.chaos.ends import until
 from tests.chaos.pair import Pair, plans
 
-TOLERANCE, SHORT_TOLERANCE, SHORT = 2 << 20, 8 << 20, 120
+TOLERANCE, SHORT_TOLERANCE, SHORT = 4 << 20, 8 << 20, 120
 """Bytes by which a process may have grown over the whole run, by the line fitted to what was measured after warm-up; and over
 a run of fewer than so many seconds, in which caches still fill. `docs/soak.md` says why."""
 

@@ -14,6 +14,8 @@ from pp1wire.errors import LocalProtocolError
 from pp1wire.net import ConnectError, client_tls, connect, decode
 from pp1wire.protocol import Proposal
 from pp1wire.wire import CommitKind
+from tests.chaos.plan import Fault
+from tests.chaos.proxy import ChaosProxy
 from tests.net.test_tls import Files
 from tests.net.toys import (
     DraftToy,
@@ -228,6 +230,43 @@ def test_lost_connections_leave_no_buffers_to_the_garbage_collector(speaks_tls, 
 
     # Of 16 MiB and more, and 24 with TLS, whose SSL objects are asyncio's to free; the live connection's are among it.
     assert run(main()) < 4 << 20
+
+
+class Always:
+    """One fault on every connection."""
+
+    def __init__(self, way, fault):
+        self._way, self._fault = way, fault
+
+    def faults(self, connection, direction):
+        return iter([self._fault] if direction == self._way else [])
+
+
+@pytest.mark.parametrize("kind", ["fin", "corrupt"])
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_connections_that_fail_leave_no_buffers_to_the_garbage_collector(way, kind):
+    """An exception that is kept has a traceback, that has frames, and those have the buffer that was being read."""
+    place = 400  # in the header of what follows the HELLO
+
+    async def main():
+        async with (
+            serving() as server,
+            ChaosProxy("127.0.0.1:0", server.address, Always(way, Fault(kind, place))) as proxy,
+            connect(proxy.address, terms(), reconnect_delay=0.001) as client,
+        ):
+            with growth() as grown:
+                for number in range(16):
+                    await until(lambda: client.is_connected)
+                    await collect(client, max_tokens=6, root_seed=number)
+                    await until(lambda: client.events["connection_lost"] > number)  # noqa: B023
+                await until(lambda: server.connections <= 1)
+            failed = (server if way == "up" else client).counters()["failures"]
+            return grown[0], sum(failed.values())
+
+    grown, failed = run(main())
+    assert failed >= 16
+    # Of 16 buffers of a megabyte, or of 64 KiB, and the proxy's own.
+    assert grown < 4 << 20
 
 
 def test_attempts_to_connect_that_fail_take_no_buffers(unused_tcp_port):
