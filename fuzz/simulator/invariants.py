@@ -56,6 +56,8 @@ class Invariants:
         name = (proposal.session, proposal.slot, proposal.generation, proposal.round, proposal.position)
         if name != (step.session, step.slot, step.generation, step.round, step.position):
             violate("paired", f"{proposal!r} at {proposal.position} answers {step!r}")
+        if name[:1] + name[2:4] not in line.truth.completed:
+            violate("validated", f"{proposal!r} is published, but no honest COMPLETION of it was sent")
         if proposal.depth != step.depth:
             violate("validated", f"{proposal!r} is published with {proposal.depth} of {step.depth} rows")
         if proposal.tokens.tolist() != list(expected.tokens):
@@ -126,7 +128,6 @@ class Invariants:
             self._in_step(seat, seat.line)
 
     def _worker(self, seat: Seat) -> None:
-        worker_adds_up(seat)
         line = seat.line
         live = seat.end._live
         if live is None:
@@ -142,6 +143,7 @@ class Invariants:
                     "committed",
                     f"the worker's session {number} holds {prefix}, its events say {seat.prefix.get(number)}",
                 )
+        worker_adds_up(seat)
 
     def _in_step(self, seat: Seat, line: Line) -> None:
         """Nothing is on its way, so both hold the same."""

@@ -34,14 +34,14 @@ Floats = npt.NDArray[Any]
 
 LAW = Scenario(
     vocab=8, padded=8, model=2, representation=Representation.SPARSE, both=False, slots=4, depth=2, support=6, max_prefix=64,
-    clients=1, requests=12, tokens=40, ranks=1, stop=False, step_timeout=0.2, rates=_INDEPENDENT, calm_at=20.0,
+    clients=3, requests=4, tokens=40, ranks=1, stop=False, step_timeout=0.2, rates=_INDEPENDENT, calm_at=20.0,
 )  # fmt: skip
 """Many requests, every fault that cannot see a token, and none that can."""
 
 
-def with_control(scenario: Scenario, token: int) -> Scenario:
-    """The same, but rounds that drafted this token are spoiled: a fault that does depend on what was drawn."""
-    return replace(scenario, spoil_token=token)
+def with_control(scenario: Scenario, below: int) -> Scenario:
+    """The same, but rounds that drafted a token below this one are spoiled: a fault that does depend on what was drawn."""
+    return replace(scenario, spoil_below=below)
 
 
 @dataclass(slots=True)

@@ -69,9 +69,10 @@ class _Round:
 def forged(
     kind: str, rng: random.Random, toys: Toys, outbox: Outbox, agreement: Agreement, step: Step, honest: Expected
 ) -> tuple[list[bytes], list[bytes]] | None:
-    """The frames of a lie of this kind, and the rows of the honest answer; None if this round has no room for it."""
+    """The frames of a lie of this kind, and those of the honest answer; None if this round has no room for it."""
     round_ = _Round(toys, agreement, step, honest)
     truthful = round_.replies()
+    truthful.append(encode(round_.completion(truthful), agreement, 0))
     at = rng.randrange(step.depth)
     if kind == "other_q":
         if not _other_q(round_, at, rng):

@@ -18,6 +18,7 @@ __all__ = ["Link", "Pipe"]
 
 _LATENCY = (0.0005, 0.004)
 _DELAY = (0.02, 0.6)
+_TOGETHER = 0.4
 
 
 class Pipe:
@@ -37,6 +38,7 @@ class Pipe:
         self._hear: Callable[[bytes], None] = _nobody
         self._hear_end: Callable[[], None] = _nothing
         self.accepted = self.delivered = self.in_flight = 0
+        self._waiting = b""
         self.altered = False
         self.over = False
 
@@ -109,12 +111,22 @@ class Pipe:
         self.in_flight -= 1
         if self.over:
             return
-        self.delivered += len(piece)
-        self._world.say(f"{self._name} {len(piece)} bytes {xxhash.xxh32_hexdigest(piece)}")
-        self._hear(piece)
+        self._waiting += piece
+        # What comes close together is often read together, so that one read holds the rows of several sessions.
+        if self.in_flight and self._world.rng.random() < _TOGETHER:
+            return
+        self._read()
+
+    def _read(self) -> None:
+        data, self._waiting = self._waiting, b""
+        if data:
+            self.delivered += len(data)
+            self._world.say(f"{self._name} {len(data)} bytes {xxhash.xxh32_hexdigest(data)}")
+            self._hear(data)
 
     def _end(self) -> None:
         if not self.over:
+            self._read()
             self.over = True
             self._world.say(f"{self._name} ends")
             self._hear_end()

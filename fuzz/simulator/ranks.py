@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Team"]
 
-FAULTS = ("copy_flipped", "copy_other", "check_refuses", "verdict_other", "verdict_none", "rank_lost")
+FAULTS = ("copy_flipped", "copy_other", "check_refuses", "verdict_other", "verdict_none", "rank_lost", "handed_twice")
 _LOSSES = ("before the copy", "before the vote", "leader deaf", "follower deaf")
 _PREAMBLE = 16
 
@@ -104,13 +104,16 @@ class Team:
             verdicts[last] = Verdict(verdict.accepted, (verdict.token + 1) % self._world.scenario.vocab, verdict.kind)
         elif self._fault == "verdict_none":
             verdicts[last] = None
-        return self._settle(copies, verdicts)
+        agreed = self._settle(copies, verdicts)
+        if self._fault == "handed_twice":
+            self._hand_over_again(proposal, seed)
+        return agreed
 
     # One proposal.
 
     def _hand_over(self, proposal: Proposal, seed: int) -> list[RankProposal] | None:
         self._choose_fault()
-        outcomes = self._run([lambda: self._parts[0].lead(proposal, seed), *(part.follow for part in self._parts[1:])])
+        outcomes = self._run(self._hand_over_calls(proposal, seed))
         copies = [o for o in outcomes.values() if isinstance(o, RankProposal)]
         if self._same_end(outcomes, len(copies)):
             return None
@@ -119,6 +122,15 @@ class Team:
             if copy.identity != first.identity or not _same_rows(copy, first):
                 violate("ranks", f"ranks hold different copies of {first.identity}")
         return copies
+
+    def _hand_over_again(self, proposal: Proposal, seed: int) -> None:
+        """A round that was handed over is older than itself, on every rank."""
+        outcomes = self._run(self._hand_over_calls(proposal, seed))
+        if not self._same_end(outcomes, 0):
+            violate("ranks", f"{proposal!r} was handed over twice")
+
+    def _hand_over_calls(self, proposal: Proposal, seed: int) -> list[Callable[[], Any]]:
+        return [partial(self._parts[0].lead, proposal, seed), *(part.follow for part in self._parts[1:])]
 
     def _settle(self, copies: list[RankProposal], verdicts: list[Verdict | None]) -> Verdict | None:
         calls: list[Callable[[], Any]] = [

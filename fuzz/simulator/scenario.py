@@ -14,7 +14,7 @@ FAMILIES: dict[str, dict[str, float]] = {
     "network": {"delay": 0.02, "flip": 0.004, "bytes_lost": 0.003, "bytes_twice": 0.003, "truncate": 0.003},
     # Of messages, before they are numbered: chances for each message.
     "messages": {
-        "lost": 0.008, "twice": 0.008, "swapped": 0.008, "replayed": 0.008, "moved": 0.03, "changed": 0.006,
+        "lost": 0.008, "twice": 0.008, "swapped": 0.008, "replayed": 0.008, "moved": 0.05, "changed": 0.006,
         "other_agreement": 0.002, "hello_changed": 0.03,
     },
     # Of a worker: chances for each round.
@@ -33,7 +33,7 @@ FAMILIES: dict[str, dict[str, float]] = {
     # Of ranks: chances for each proposal that is handed over.
     "ranks": {
         "copy_flipped": 0.04, "copy_other": 0.03, "check_refuses": 0.03, "verdict_other": 0.04, "verdict_none": 0.03,
-        "rank_lost": 0.04,
+        "rank_lost": 0.04, "handed_twice": 0.04,
     },
 }  # fmt: skip
 """Rates of every fault by family, in a mild scenario."""
@@ -59,7 +59,7 @@ class Scenario:
         step_timeout: virtual seconds.
         rates: by fault; those that are missing never come.
         calm_at: when faults end, in virtual seconds.
-        spoil_token: the negative control: rounds that drafted this token are spoiled on the way.
+        spoil_below: the negative control: rounds that drafted a token below this one are spoiled on the way.
     """
 
     vocab: int
@@ -79,7 +79,7 @@ class Scenario:
     step_timeout: float
     rates: dict[str, float] = field(default_factory=dict)
     calm_at: float = 0.0
-    spoil_token: int | None = None
+    spoil_below: int = 0
 
 
 def draw(rng: random.Random) -> Scenario:

@@ -11,9 +11,23 @@ from dataclasses import dataclass, field
 from fuzz.simulator.toys import Expected, Toys
 from fuzz.simulator.violation import violate
 from pp1wire.protocol import Counters, MessageDropped, Notice, RoundDiscarded
-from pp1wire.wire import Agreement, Commit, CommitKind, Frame, MessageType, Reset, ResetReason, Step, decode_frame
+from pp1wire.wire import (
+    Agreement,
+    Commit,
+    CommitKind,
+    CompletionStatus,
+    Frame,
+    MessageType,
+    Reset,
+    ResetReason,
+    Step,
+    decode_frame,
+)
+from pp1wire.wire._schema_v2 import BODY_FIELDS
 
-__all__ = ["LineTruth", "RequestTruth", "SessionTruth", "Tally"]
+_STATUS = 64 + next(spec.offset for spec in BODY_FIELDS[MessageType.COMPLETION] if spec.name == "status")
+
+__all__ = ["LineTruth", "RequestTruth", "SessionTruth", "Tally", "identity_of"]
 
 
 @dataclass(slots=True)
@@ -118,6 +132,9 @@ class LineTruth:
         self.tally = Tally()
         self.honest: dict[tuple[int, int, int], list[int]] = {}
         """(session, generation, round) -> the body checksums of the rows that an honest worker made for it."""
+        self.completed: set[tuple[int, int, int]] = set()
+        """Rounds whose honest COMPLETION ok was sent."""
+        self._completions: dict[tuple[int, int, int], int] = {}
 
     def verifier_made(self, frame: Frame) -> None:
         """A frame of the verifier."""
@@ -135,8 +152,20 @@ class LineTruth:
 
     def worker_made(self, frame: Frame) -> None:
         """A frame of the worker."""
-        if frame.header.message_type is MessageType.REPLY:
-            self.honest.setdefault(frame.header.identity, []).append(frame.header.body_checksum)
+        self.worker_would_make([bytes(frame.data)])
+
+    def worker_would_make(self, frames: list[bytes]) -> None:
+        """Frames of an honest answer: one that the worker made, or one that a lie stands for."""
+        for frame in frames:
+            if frame[6] == MessageType.REPLY:
+                self.honest.setdefault(identity_of(frame), []).append(_body_checksum(frame))
+            elif frame[6] == MessageType.COMPLETION and frame[_STATUS] == CompletionStatus.OK:
+                self._completions[identity_of(frame)] = _body_checksum(frame)
+
+    def worker_sent(self, frame: bytes) -> None:
+        """A frame on its way to the verifier, whoever made it."""
+        if frame[6] == MessageType.COMPLETION and self._completions.get(identity_of(frame)) == _body_checksum(frame):
+            self.completed.add(identity_of(frame))
 
     def ends(self) -> None:
         """The connection is over."""
@@ -146,11 +175,6 @@ class LineTruth:
     def _lose_round(self, session: SessionTruth) -> None:
         self.tally.ready_lost += session.ready
         session.step, session.expected, session.ready = None, None, False
-
-    def worker_would_make(self, step: Step, rows: list[bytes]) -> None:
-        """The REPLYs of an honest answer to `step`, in place of those that the worker did not make."""
-        sums = [int.from_bytes(row[48:56], "little") for row in rows]
-        self.honest[(step.session, step.generation, step.round)] = sums
 
     def _reset(self, reset: Reset) -> None:
         number, request = reset.session, self._owners[reset.session]
@@ -212,3 +236,14 @@ class LineTruth:
             tally.commits += 1
             tally.stops += commit.kind is CommitKind.NONE
         session.step, session.expected, session.ready = None, None, False
+
+
+def identity_of(frame: bytes) -> tuple[int, int, int]:
+    """Session, generation and round in a header."""
+    parts = (frame[32:40], frame[40:44], frame[44:48])
+    session, generation, round_ = (int.from_bytes(part, "little") for part in parts)
+    return session, generation, round_
+
+
+def _body_checksum(frame: bytes) -> int:
+    return int.from_bytes(frame[48:56], "little")

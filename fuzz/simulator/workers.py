@@ -12,7 +12,7 @@ from fuzz.simulator.line import Line
 from fuzz.simulator.outbox import Outbox
 from fuzz.simulator.scenario import FAMILIES
 from fuzz.simulator.toys import Expected
-from fuzz.simulator.truth import Tally
+from fuzz.simulator.truth import Tally, identity_of
 from fuzz.simulator.violation import violate
 from pp1wire.protocol import Agreed, Closed, Committed, ConnectionState, Draft, Ended, Opened, Refused, ResetTo, Worker
 from pp1wire.wire import CommitKind, CompletionStatus, HelloRole, MessageType, RemoteProtocolError, Step
@@ -48,7 +48,7 @@ class Seat:
             link.fault("draining")
         own = greeting(world.scenario, HelloRole.ANSWER, world.nonce(), **_capacities(world))
         self.end = Worker(own, prefer=world.scenario.representation, draining=draining)
-        self.outbox = Outbox(world, link, link.up, line.truth.worker_made)
+        self.outbox = Outbox(world, link, link.up, line.truth.worker_made, line.truth.worker_sent)
         self.prefix: dict[int, list[int]] = {}
         self.generations: dict[int, int] = {}
         self.received = self.taken = 0
@@ -215,8 +215,8 @@ class Seat:
                 violate("refused", "a second answer was sent")
             # A worker without that check would send this.
             name = (step.session, step.generation, step.round)
-            again = [f for f in self.outbox.history(MessageType.REPLY) if _identity(f) == name]
-            again += [f for f in self.outbox.history(MessageType.COMPLETION) if _identity(f) == name]
+            again = [f for f in self.outbox.history(MessageType.REPLY) if identity_of(f) == name]
+            again += [f for f in self.outbox.history(MessageType.COMPLETION) if identity_of(f) == name]
             self.outbox.forge(again, "answered_twice")
 
     def _rows(self, step: Step, honest: Expected, at: int, until: int, status: CompletionStatus) -> None:
@@ -248,7 +248,7 @@ class Seat:
             return
         frames, truthful = lie
         # Up to where it lies, a liar's rows are an honest worker's.
-        self.line.truth.worker_would_make(step, truthful)
+        self.line.truth.worker_would_make(truthful)
         self.outbox.forge(frames, kind)
 
     def _over(self) -> bool:
@@ -300,9 +300,3 @@ def _capacities(world: World) -> dict[str, int]:
     if rng.random() < 0.75:
         return {}
     return {"max_slots": rng.randint(1, scenario.slots), "max_depth": rng.randint(1, scenario.depth)}
-
-
-def _identity(frame: bytes) -> tuple[int, int, int]:
-    parts = (frame[32:40], frame[40:44], frame[44:48])
-    session, generation, round_ = (int.from_bytes(part, "little") for part in parts)
-    return session, generation, round_

@@ -26,6 +26,7 @@ import numpy as np
 from tests.chaos.certificates import Certificates
 from tests.chaos.ends import until
 from tests.chaos.pair import Pair, plans
+from tests.chaos.plan import KINDS
 
 TOLERANCE, SHORT_TOLERANCE, SHORT = 4 << 20, 8 << 20, 120
 """Bytes by which a process may have grown over the whole run, by the line fitted to what was measured after warm-up; and over
@@ -91,7 +92,19 @@ class Soak:
             for task in (self._signals(over), self._measure(over)):
                 group.create_task(task)
             await asyncio.sleep(self.seconds)
+            # On a machine that is busy, a short run takes longer until it has seen everything.
+            with suppress(TimeoutError):
+                await until(self._had_everything)
             over.set()
+
+    def _had_everything(self):
+        return set(self.recovery) == set(SIGNALS) and all(self._faults().values())
+
+    def _faults(self):
+        total = Counter(dict.fromkeys(KINDS, 0))
+        for pair in self.pairs:
+            total.update(pair.proxy.faults)
+        return total
 
     async def _signals(self, over):
         """Kill and halt, one after another, each when the last one is over it."""
@@ -120,11 +133,10 @@ class Soak:
             if now - last >= every:
                 last = now
                 total = {what: sum(p.total(what) for p in self.pairs) for what in ("rounds", "verified", "finished")}
-                faults = sum(p.proxy.faults.total() for p in self.pairs)
                 signals = sum(len(times) for times in self.recovery.values())
                 self.say(
                     f"{now - self.start:4.0f} s: {total['rounds']} rounds ({total['verified']} drafted), "
-                    f"{total['finished']} requests finished, {faults} faults, {signals} kills and halts"
+                    f"{total['finished']} requests finished, {self._faults().total()} faults, {signals} kills and halts"
                 )
 
     async def _calm(self, at_start):
@@ -152,7 +164,6 @@ class Soak:
 
     def _report(self):
         pairs = self.pairs
-        faults = sum((pair.proxy.faults for pair in pairs), Counter())
         requests = {what: sum(pair.total(what) for pair in pairs) for what in ("begun", "finished")}
         requests["ended_with_their_verifier"] = sum(pair.abandoned for pair in pairs)
         requests["lost"] = requests["begun"] - requests["finished"] - requests["ended_with_their_verifier"]
@@ -166,7 +177,7 @@ class Soak:
             "drafted_rounds": sum(pair.total("verified") for pair in pairs),
             "connections": sum(pair.proxy.connections for pair in pairs),
             "requests": requests,
-            "faults": dict(faults) | {SIGNALS[action]: len(times) for action, times in self.recovery.items()},
+            "faults": dict(self._faults()) | {SIGNALS[action]: len(times) for action, times in self.recovery.items()},
             "memory": memory,
             "descriptors": self.descriptors,
             "recovery": {

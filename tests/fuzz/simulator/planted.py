@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -9,13 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import xxhash
 
-import fuzz.simulator.outbox
 import pp1wire.protocol.ranks
 import pp1wire.protocol.worker_messages
-import pp1wire.wire.encode_rows
-import pp1wire.wire.header
-import pp1wire.wire.messages
-import pp1wire.wire.rows
 from pp1wire.errors import LocalProtocolError
 from pp1wire.protocol import SessionState, Verifier
 from pp1wire.protocol.counters import DEADLINE, Counters
@@ -25,7 +21,7 @@ from pp1wire.protocol.verifier_messages import VerifierMessages
 from pp1wire.protocol.worker import Worker
 from pp1wire.protocol.worker_messages import WorkerMessages
 from pp1wire.sampling.rank_group import RankGroup, RanksLost
-from pp1wire.wire import CommitKind, MessageType, Reset, ResetReason, decode_frame
+from pp1wire.wire import MessageType, Reset, ResetReason, decode_frame
 
 __all__ = ["PLANTED", "Planted"]
 
@@ -103,9 +99,8 @@ def commit_applied_twice(patch):
         again = header.message_type is MessageType.COMMIT and session is not None and header.round == session.round
         if again and session.state is SessionState.IDLE:
             commit = decode_frame(frame, self.sessions.agreement)
-            if commit.kind is CommitKind.TARGET_ONLY:
-                self._apply_commit(session, commit)
-                return commit
+            session.prefix.extend(np.asarray(commit.tokens))
+            return commit
         return judge(self, frame)
 
     patch.setattr(VerifierMessages, "judge", forgiving)
@@ -116,12 +111,15 @@ def checksum_not_seeded(patch):
     def unseeded(frame):
         return xxhash.xxh3_64_intdigest(frame[64:])
 
-    for module in (pp1wire.wire.header, pp1wire.wire.messages, pp1wire.wire.rows, fuzz.simulator.outbox):
-        patch.setattr(module, "body_checksum", unseeded)
     # Rows are hashed many at a time, by other code.
-    plain = SimpleNamespace(xxh3_64_intdigest=lambda data, seed=0: xxhash.xxh3_64_intdigest(data))
-    for module in (pp1wire.wire.encode_rows, pp1wire.wire.rows):
-        patch.setattr(module, "xxhash", plain)
+    plain = SimpleNamespace(
+        **(vars(xxhash) | {"xxh3_64_intdigest": lambda data, seed=0: xxhash.xxh3_64_intdigest(data)})
+    )
+    for name, module in list(sys.modules.items()):
+        if name.startswith(("pp1wire.wire.", "fuzz.simulator.")) and name != "pp1wire.wire.checksums":
+            for attribute, value in (("body_checksum", unseeded), ("xxhash", plain)):
+                if hasattr(module, attribute) and not (name.startswith("fuzz") and attribute == "xxhash"):
+                    patch.setattr(module, attribute, value)
 
 
 @planted("COMPLETION accepted before all rows", "validated")
@@ -271,3 +269,39 @@ def refused_but_changed(patch):
             raise
 
     patch.setattr(Verifier, "cancel", careless)
+
+
+@planted("the context of a COMPLETION not compared", "validated")
+def context_not_compared(patch):
+    checked = pp1wire.protocol.worker_messages._check_completion
+
+    def of_any_context(place, current, completion):
+        checked(place, current, replace(completion, context_version=current.step.context_version))
+
+    patch.setattr(pp1wire.protocol.worker_messages, "_check_completion", of_any_context)
+
+
+@planted("lengths of rows taken from the first rows of a read", "paired")
+def lengths_of_other_rows(patch):
+    write = Lease.write
+
+    def from_the_front(self, first, batch, start, stop):
+        write(self, first, batch, start, stop)
+        self._entries[-(stop - start) :] = batch.entry_counts[: stop - start].tolist()
+
+    patch.setattr(Lease, "write", from_the_front)
+
+
+@planted("a proposal handed to the ranks twice", "ranks")
+def handed_twice(patch):
+    class Forgetful(dict):
+        def __setitem__(self, slot, key):
+            """Nothing is kept."""
+
+    made = pp1wire.protocol.ranks.ProposalRanks.__init__
+
+    def without_memory(self, *given, **named):
+        made(self, *given, **named)
+        self._last = Forgetful()
+
+    patch.setattr(pp1wire.protocol.ranks.ProposalRanks, "__init__", without_memory)

@@ -26,7 +26,7 @@ def report():
     for number in range(PARTS):
         for outcome in part(number):
             report.add(outcome)
-    print(report.text())
+    print(f"{report.seeds} seeds, {report.rounds} rounds", *report.text().splitlines()[1:], sep="\n")
     return report
 
 

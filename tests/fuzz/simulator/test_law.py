@@ -9,9 +9,9 @@ import pytest
 from fuzz.simulator.law import LAW, measure, with_control
 from pp1wire.wire import Representation
 
-SEEDS = range(18)
-CONTROL = 7
-"""The token whose rounds the negative control spoils."""
+SEEDS = range(12)
+CONTROL = 2
+"""The negative control spoils rounds that drafted a token below this one."""
 
 
 def evidence(law):
@@ -26,7 +26,7 @@ def test_exact_law_under_faults_that_do_not_depend_on_drawn_tokens(representatio
     law = measure(replace(LAW, representation=representation), SEEDS)
     print(f"{representation.name.lower()}: z {law.z:.2f}, {law.tokens} tokens in {law.rounds} rounds, {dict(law.seen)}")
     evidence(law)
-    assert law.tokens > 8000
+    assert law.tokens > 5000
     assert law.z < 3
 
 

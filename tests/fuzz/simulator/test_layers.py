@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from fuzz.simulator.network import Link
 from fuzz.simulator.outbox import Outbox
 from fuzz.simulator.scenario import FAMILIES, draw
 from fuzz.simulator.toys import toys
+from fuzz.simulator.violation import INVARIANTS
 from fuzz.simulator.world import World, run
 from pp1wire.protocol import agree, answer_to
 from pp1wire.sampling import Key, draft_chain
@@ -169,3 +172,12 @@ def test_families_cover_the_faults_that_are_drawn():
     kinds = {kind for family in FAMILIES.values() for kind in family}
     drawn = {kind for seed in range(200) for kind in draw(random.Random(seed)).rates}
     assert drawn == kinds
+
+
+def test_the_page_names_every_invariant_and_family():
+    page = (Path(__file__).parents[3] / "docs" / "simulator.md").read_text(encoding="utf-8")
+    checked, _, injected = page.partition("## What goes wrong")
+    assert set(re.findall(r"^\| `([^`]+)` \|", checked, flags=re.MULTILINE)) == set(INVARIANTS)
+    assert set(re.findall(r"^\| (\w+) \|", injected.partition("##")[0], flags=re.MULTILINE)) - {"family"} == set(
+        FAMILIES
+    )

@@ -8,7 +8,7 @@ from fuzz.simulator.violation import INVARIANTS
 from fuzz.simulator.world import run
 from tests.fuzz.simulator.planted import PLANTED
 
-SEEDS = 150
+SEEDS = 240
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=[bug.name for bug in PLANTED])
