@@ -73,10 +73,10 @@ def test_wrong_certificates_are_refused_and_told_on_both_ends_and_right_ones_are
                 end = End("worker", log, address="127.0.0.1:0", tls=tls, certificate=certificate, hello_timeout=2.0)
                 workers[name] = await stack.enter_async_context(end)
             addresses = {name: await end.said("listening") for name, end in workers.items()}
-            judge = Judge(tokens=40)
+            judge = Judge(tokens=24)
             good = await stack.enter_async_context(
                 End("verifier", tmp_path / "verifier.log", judge.hear, address=addresses["worker"], tls=files.folder,
-                    delay=0.01, tokens=40)
+                    delay=0.05, tokens=24)
             )  # fmt: skip
             await until(lambda: judge.verified > 3)
             before = {name: await end.stats() for name, end in workers.items()}

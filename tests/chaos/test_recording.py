@@ -135,7 +135,7 @@ def can_mount(folder):
 async def run(where, kind, folder):
     """One worker and one verifier, of which the one called `where` records, or a recording proxy between them."""
     folder.mkdir()
-    judge = Judge(tokens=40)
+    judge = Judge(tokens=24)
     disk = kind(folder)
     async with disk, AsyncExitStack() as stack:
         logs = {name: folder / f"{name}.log" for name in ("worker", "verifier", "proxy")}
@@ -155,7 +155,7 @@ async def run(where, kind, folder):
             address = f"unix:{folder}/proxy"
             await until(lambda: (folder / "proxy").is_socket())
         verifier = await stack.enter_async_context(
-            End("verifier", logs["verifier"], judge.hear, address=address, delay=0.02, tokens=40, step_timeout=20,
+            End("verifier", logs["verifier"], judge.hear, address=address, delay=0.06, tokens=24, step_timeout=20,
                 **on["verifier"])
         )  # fmt: skip
         await until(lambda: "cannot write" in logs[where].read_text())

@@ -61,7 +61,7 @@ class Scene:
         judge = Judge(tokens=24)
         self.judges.append(judge)
         # Slow enough that eight of them, and the judge of what they say, have room on two cores that others use, too.
-        options = {"address": self.proxy.address, "delay": 0.03, "tokens": 24} | self._verifier_options
+        options = {"address": self.proxy.address, "delay": 0.05, "tokens": 24} | self._verifier_options
         end = End("verifier", self._folder / "verifier.log", judge.hear, first_seed=1000 * len(self.judges), **options)
         return await self._stack.enter_async_context(end)
 

@@ -74,7 +74,7 @@ class Scene:
 
     def __init__(self, stack, folder, **worker_options):
         self._stack, self._folder, self._options = stack, folder, worker_options
-        self.judge = Judge(tokens=40)
+        self.judge = Judge(tokens=24)
         self._flood = []
 
     async def __aenter__(self):
@@ -96,7 +96,7 @@ class Scene:
 
     async def start_verifier(self, judge, **options):
         end = End(
-            "verifier", self._folder / "verifier.log", judge.hear, address=self.address, delay=0.01, tokens=40,
+            "verifier", self._folder / "verifier.log", judge.hear, address=self.address, delay=0.05, tokens=24,
             tls=self._options.get("tls"), **options,
         )  # fmt: skip
         return await self._stack.enter_async_context(end)
@@ -163,7 +163,7 @@ def test_without_descriptors_the_real_one_goes_on_and_the_next_gets_in(tmp_path)
             await until(lambda: scene.judge.verified > verified + 5)
             during = await scene.worker.stats()
             await scene.__aexit__()
-            judge = Judge(tokens=40)
+            judge = Judge(tokens=24)
             other = await scene.start_verifier(judge, first_seed=1000)
             await until(lambda: judge.verified > 5)
             other.write("stop")
