@@ -93,7 +93,7 @@ nightly: $(VENV)/ready-fuzz  ## the long runs: thousands of new examples of ever
 	seed=$$(date +%s) && $(BIN)/python -m fuzz.simulator --seeds $$seed:$$((seed + 1000000)) --minutes 30
 	$(BIN)/python -m fuzz --seconds 900 --seed $$(date +%s)
 	$(BIN)/python -m fuzz --engine atheris --seconds 900
-	$(BIN)/python -m tests.chaos.soak --seconds 300
+	$(BIN)/python -m tests.chaos.soak --seconds 1800
 
 clean:  ## remove the environment and what tools leave behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist
