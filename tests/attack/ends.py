@@ -11,8 +11,22 @@ import numpy as np
 from pp1wire.attack import Report, Settings, Target, Verdict, attack_verifier, attack_worker
 from pp1wire.net import ConnectError, connect, decode, parse_address
 from pp1wire.net.tally import add
-from pp1wire.wire import Representation
+from pp1wire.wire import FrameSplitter, RejectCode, Representation
 from tests.net.toys import DraftToy, TargetToy, V, serving, terms
+
+
+class Patient(FrameSplitter):
+    """Waits for a body that is too long instead of refusing its length."""
+
+    waits = False
+
+    def take(self, view):
+        if self.waits:
+            return [], len(view)
+        frames, used = super().take(view)
+        if self.error is not None and self.error.code is RejectCode.OVERSIZED_BODY:
+            self.error, self.waits = None, True
+        return frames, used
 
 
 class Flat:

@@ -11,11 +11,11 @@ import pytest
 from pp1wire.net.verifier_connection import VerifierConnection
 from pp1wire.protocol import TargetOnly, worker_messages
 from pp1wire.protocol.worker_messages import WorkerMessages
-from pp1wire.wire import Frame, FrameSplitter, RejectCode, RemoteProtocolError, read_rows
+from pp1wire.wire import Frame, RejectCode, read_rows
 from pp1wire.wire.checksums import body_checksum
 from pp1wire.wire.header import seal
 from pp1wire.wire.rows import row_layout
-from tests.attack.ends import run, verifier_report, wrong
+from tests.attack.ends import Patient, run, verifier_report, wrong
 
 RULES = ("valid", "stale", "fresh", "order", "sparse-row", "sparse-completion", "dense-row")
 
@@ -160,23 +160,6 @@ def test_a_verifier_that_never_has_enough_of_rejected_rounds(weak):
     weak(Enduring)
     report = run(verifier_report(only=("valid", "fresh")))
     assert wrong(report) == {"fresh/too-many-discards": "discarded"}
-
-
-class Patient(FrameSplitter):
-    """Waits for a body that is too long instead of refusing its length."""
-
-    waits = False
-
-    def feed(self, data):
-        if self.waits:
-            return []
-        try:
-            return super().feed(data)
-        except RemoteProtocolError as error:
-            if error.code is not RejectCode.OVERSIZED_BODY:
-                raise
-            self.error, self.waits = None, True
-            return []
 
 
 def test_a_verifier_that_waits_for_what_is_too_long(monkeypatch):

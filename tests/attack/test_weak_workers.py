@@ -12,7 +12,7 @@ from pp1wire.net.worker_connection import WorkerConnection
 from pp1wire.protocol import Draft, Worker, answer_to
 from pp1wire.protocol.verifier_messages import VerifierMessages
 from pp1wire.wire import CompletionStatus, FrameSplitter, HelloStatus, RefusalReason, RejectCode, RemoteProtocolError
-from tests.attack.ends import PADDED, run, settings, worker_report, wrong
+from tests.attack.ends import PADDED, Patient, run, settings, worker_report, wrong
 from tests.net.toys import serving, terms
 
 QUICK = {"timeout": 0.15}
@@ -87,23 +87,6 @@ def test_a_worker_that_does_not_count_frames(monkeypatch):
         "hello/sequence": "accepted", "frame/sequence-repeated": "accepted", "frame/sequence-skipped": "accepted",
         "frame/sequence-zero": "accepted",
     }  # fmt: skip
-
-
-class Patient(FrameSplitter):
-    """Waits for a body that is too long instead of refusing its length."""
-
-    waits = False
-
-    def feed(self, data):
-        if self.waits:
-            return []
-        try:
-            return super().feed(data)
-        except RemoteProtocolError as error:
-            if error.code is not RejectCode.OVERSIZED_BODY:
-                raise
-            self.error, self.waits = None, True
-            return []
 
 
 def test_a_worker_that_waits_for_what_is_too_long(monkeypatch):
