@@ -98,9 +98,11 @@ class Endpoint(ABC, Generic[Event]):
         try:
             self._split(data, events)
         except RemoteProtocolError as error:
-            self._fail(error)
-            if not events:
-                raise
+            self._fail(error.with_traceback(None))
+        # Behind `del`, as a traceback keeps what this function names.
+        del data
+        if not events:
+            self._raise_error()
         return events
 
     def _split(self, data: Buffer, events: list[Event]) -> None:
@@ -113,13 +115,13 @@ class Endpoint(ABC, Generic[Event]):
             # The splitter stops behind a HELLO, because the bounds of what follows are known only with the agreement.
             data = self._splitter.behind_hello()
         view, used = contiguous(data), 0
-        while used < len(view) and self._splitter.error is None:
+        while used < len(view) and self._splitter.error is None and self.state is ConnectionState.OPEN:
             # Some frames at a time: small ones are much larger as objects.
             frames, taken = self._splitter.take(view[used:])
             used += taken
             if frames:
                 self._frames(frames, self._open(), events)
-        if self._splitter.error is not None:
+        if self._splitter.error is not None and self.state is ConnectionState.OPEN:
             raise self._splitter.error
 
     def _go_live(self, agreement: Agreement) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from pp1wire.wire import _schema_v2 as schema
 from pp1wire.wire._schema_v2 import Message, RejectCode
@@ -15,13 +16,24 @@ from pp1wire.wire.reject import RemoteProtocolError
 
 __all__ = ["BODIES", "Body", "Seen"]
 
-Seen = dict[Any, Any]
-"""Integers and digests by themselves: messages of one conversation repeat them, and a held message should not hold a copy."""
-
 _MOST_SEEN: Final = 512
 
 
-class Body(NamedTuple):
+class Seen:
+    """Integers and digests by themselves: messages of one conversation repeat them, and a held message should not hold a copy.
+
+    Apart, as under `python -bb` it is an error to compare the two, which one dictionary does when their hashes collide.
+    """
+
+    __slots__ = ("digests", "numbers")
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+        self.digests: dict[bytes, bytes] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
     """The fixed fields of one message type, and how its class is filled."""
 
     unpack: Callable[..., tuple[Any, ...]]
@@ -40,8 +52,10 @@ class Body(NamedTuple):
     message_class: type[Message]
     setters: tuple[tuple[Callable[[Any, Any], None], int], ...]
     """Sets a field of the message from an index of the fixed fields."""
-    repeated: tuple[tuple[Callable[[Any, Any], None], int], ...]
-    """The same, for integers and digests."""
+    numbers: tuple[tuple[Callable[[Any, Any], None], int], ...]
+    """The same, for integers that messages repeat."""
+    digests: tuple[tuple[Callable[[Any, Any], None], int], ...]
+    """The same, for digests."""
     identity: tuple[tuple[Callable[[Any, Any], None], int], ...]
     """Sets a field of the message from an index of the header."""
     slot: Callable[[Any, Any], None] | None
@@ -63,17 +77,21 @@ class Body(NamedTuple):
     def message(self, header: Header, values: list[Any], column: Any, seen: Seen) -> Message:
         """The message of fixed fields that were read, and its column (None without one), which nobody can write into."""
         message = self.make(self.message_class)
-        if len(seen) > _MOST_SEEN:
-            seen.clear()
-        same = seen.setdefault
+        numbers, digests = seen.numbers, seen.digests
+        if len(numbers) + len(digests) > _MOST_SEEN:
+            numbers.clear()
+            digests.clear()
         for set_field, index in self.identity:
             value = header[index]
-            set_field(message, same(value, value))
+            set_field(message, numbers.setdefault(value, value))
         if self.slot is not None:
             self.slot(message, header.slot)
-        for set_field, index in self.repeated:
+        for set_field, index in self.numbers:
             value = values[index]
-            set_field(message, same(value, value))
+            set_field(message, numbers.setdefault(value, value))
+        for set_field, index in self.digests:
+            value = values[index]
+            set_field(message, digests.setdefault(value, value))
         for set_field, index in self.setters:
             set_field(message, values[index])
         if self.column is not None:
@@ -121,7 +139,8 @@ def _body(number: int) -> Body:
     identity = schema.IDENTITY_FIELDS[number]
     elsewhere = derived.keys() | schema.AGREED_FIELDS[number].keys()
     # An enumeration's member and a float equal integers that they are not, and Python has one object of each small integer.
-    repeated = {s.name for s in specs if s.kind == "bytes" or (s.kind == "int" and s.size > 1)}
+    numbers = {s.name for s in specs if s.kind == "int" and s.size > 1}
+    digests = {s.name for s in specs if s.kind == "bytes"}
     carried = [s for s in specs if s.kind != "zeros" and s.name not in elsewhere]
 
     # mypy wants literals, which the schema replaces here.
@@ -142,8 +161,9 @@ def _body(number: int) -> Body:
         column=setter(columns[0][0]) if columns else None,
         make=cls.__new__,
         message_class=cls,
-        setters=tuple((setter(s.name), index[s.name]) for s in carried if s.name not in repeated),
-        repeated=tuple((setter(s.name), index[s.name]) for s in carried if s.name in repeated),
+        setters=tuple((setter(s.name), index[s.name]) for s in carried if s.name not in numbers | digests),
+        numbers=tuple((setter(s.name), index[s.name]) for s in carried if s.name in numbers),
+        digests=tuple((setter(s.name), index[s.name]) for s in carried if s.name in digests),
         identity=tuple((setter(name), Header._fields.index(name)) for name in identity if name != "slot"),
         slot=setter("slot") if "slot" in identity else None,
     )

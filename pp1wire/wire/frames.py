@@ -76,6 +76,8 @@ class FrameSplitter:
             used += taken
         if self.error is None:
             self._behind_hello = bytes(view[used:])
+            if self._behind_hello:
+                self._needed = HEADER_BYTES
         # A traceback would keep what this function names, and with it an export that stops the caller from resizing its buffer.
         del data, view
         if not frames:

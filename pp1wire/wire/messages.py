@@ -223,7 +223,7 @@ def _reset_rules(
     assume, count = _agreed(agreement), v.prefix_count
     held, required = len(tail) // 4, 0 if v.reason is ResetReason.CLOSE else v.position
     if count != held:
-        return _fault(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", held, count)
+        return _fault(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", f"{held}, the ids in the body", count)
     if count != required:
         return _fault(frame, RejectCode.PREFIX_COUNT_MISMATCH, "prefix_count", required, count)
     fault = _token_fault(frame, "prefix_ids", column, assume)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 from pp1wire.errors import LocalProtocolError
 from pp1wire.wire import _schema_v2 as schema
@@ -21,7 +21,10 @@ from pp1wire.wire.rows import read_rows
 
 __all__ = ["FrameReader", "decode", "decode_frame", "encode", "message_type_of"]
 
+_REPLY: Final = MessageType.REPLY
 _ROWS_AT_ONCE: Final = 64
+# What waits behind an error in pieces smaller than this is joined: each piece is an object of some hundred bytes.
+_SMALL_TAIL: Final = 4096
 _TYPES: Final = {cls: MessageType(number) for number, cls in schema.MESSAGE_CLASSES.items()}
 
 
@@ -87,7 +90,7 @@ def decode_frame(frame: Frame, agreement: Agreement | None, seen: Seen | None = 
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
     if frame.header.message_type is not MessageType.REPLY:
-        return decode_body(frame, agreement, {} if seen is None else seen)
+        return decode_body(frame, agreement, Seen() if seen is None else seen)
     batch, error = read_rows([frame], _required(agreement))
     if error is not None:
         raise error
@@ -140,7 +143,8 @@ class FrameReader:
         self._errors = 0  # among the outcomes
         self._ended = False
         self._input: deque[memoryview] = deque()
-        self._seen: Seen = {}
+        self._seen = Seen()
+        self._behind_hello = False  # the input waits for an agreement and the next `feed`
 
     @property
     def agreement(self) -> Agreement | None:
@@ -154,16 +158,27 @@ class FrameReader:
     def feed(self, data: Buffer) -> list[Message]:
         """Take the next bytes; return the messages that they complete, which own their bytes.
 
+        Beyond the messages it returns, a call holds at most three times the bytes. A message of 100 bytes is an object of some
+        hundred, so feed a stream in the pieces that it comes in, not a file of frames in one.
+
         Raises:
             RemoteProtocolError: if no message came before it; otherwise the next call raises it. One of connection scope is
                 raised by every later call; after one of another scope reading goes on behind the frame.
         """
-        self._input.append(contiguous(data))
+        view = contiguous(data)
+        if self._input and len(self._input[-1]) < _SMALL_TAIL:
+            view = memoryview(bytes(self._input.pop()) + view)
+        if len(view):
+            self._input.append(view)
         # See FrameSplitter.feed: a raised error must not hold the caller's buffer.
-        del data
+        del data, view
+        self._behind_hello = False
         self._advance()
-        messages: list[Message] = []
         outcomes = self._outcomes
+        messages: list[Message] = []
+        if not self._errors:
+            messages.extend(cast("deque[Message]", outcomes))
+            outcomes.clear()
         while outcomes:
             outcome = outcomes.popleft()
             if isinstance(outcome, RemoteProtocolError):
@@ -192,11 +207,13 @@ class FrameReader:
             if used < len(view):
                 self._input.appendleft(view[used:])
                 if self.agreement is None:
+                    self._behind_hello = True
                     break
         if self._ended:
             self._input.clear()
-        if self._input:  # the caller's buffer is its own again
-            self._input = deque(v if isinstance(v.obj, bytes) else memoryview(bytes(v)) for v in self._input)
+        if self._input and not isinstance(self._input[-1].obj, bytes):
+            # The caller's buffer is its own again; what came before is copied already.
+            self._input[-1] = memoryview(bytes(self._input[-1]))
 
     def close(self) -> None:
         """The stream ends here.
@@ -204,7 +221,7 @@ class FrameReader:
         Raises:
             RemoteProtocolError: an error not raised yet, or TRUNCATED if a frame is cut.
         """
-        if self.agreement is not None:
+        if not self._behind_hello:
             self._advance()
         for outcome in self._outcomes:
             if isinstance(outcome, RemoteProtocolError):
@@ -214,18 +231,24 @@ class FrameReader:
             raise truncated(self._splitter.offset, HEADER_BYTES, sum(map(len, self._input)))
 
     def _decode(self, frames: list[Frame]) -> None:
-        index = 0
-        while index < len(frames) and not self._ended:
-            if frames[index].header.message_type is MessageType.REPLY:
-                end = index + 1
-                last = min(len(frames), index + _ROWS_AT_ONCE)
-                while end < last and frames[end].header.message_type is MessageType.REPLY:
-                    end += 1
-                self._decode_rows(frames[index:end])
-                index = end
-            else:
-                self._decode_one(frames[index])
-                index += 1
+        rows: list[Frame] = []
+        agreement, seen, outcomes = self.agreement, self._seen, self._outcomes
+        for frame in frames:
+            is_row = frame.header.message_type is _REPLY
+            if is_row:
+                rows.append(frame)
+            if rows and (len(rows) == _ROWS_AT_ONCE or not is_row):
+                self._decode_rows(rows)
+                rows = []
+            if not is_row:
+                try:
+                    outcomes.append(decode_body(frame, agreement, seen))
+                except RemoteProtocolError as error:
+                    self._fail(error)
+            if self._ended:
+                return
+        if rows:
+            self._decode_rows(rows)
 
     def _decode_rows(self, frames: list[Frame]) -> None:
         batch, error = read_rows(frames, _required(self.agreement))
@@ -234,13 +257,7 @@ class FrameReader:
             self._fail(error)
             # One by one from here: judged together again and again, many bad rows would cost the square of their number.
             for frame in frames[len(batch) + 1 :]:
-                self._decode_one(frame)
-
-    def _decode_one(self, frame: Frame) -> None:
-        try:
-            self._outcomes.append(decode_frame(frame, self._splitter.agreement, self._seen))
-        except RemoteProtocolError as error:
-            self._fail(error)
+                self._decode_rows([frame])
 
     def _fail(self, error: RemoteProtocolError) -> None:
         self._errors += 1

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
 from pp1wire.errors import LocalProtocolError, PP1Error
 from pp1wire.wire import (
     Agreement,
+    Completion,
     FrameReader,
     FrameSplitter,
     MessageType,
@@ -195,3 +199,81 @@ def test_what_follows_a_hello_waits_and_is_cut_without_an_agreement() -> None:
     reader.agreement = SPARSE
     assert reader.feed(b"") == [step(SPARSE)]
     reader.close()
+
+
+def bad_completion(sequence: int) -> bytes:
+    return changed(encode(completion(SPARSE), SPARSE, sequence), SPARSE, completion__rows=6)
+
+
+def test_chunking_what_was_read_leaves_nothing_in_the_queue() -> None:
+    """However errors are drained, a call looks at what it takes and not at all that waits."""
+    reader, data = FrameReader(SPARSE, 0), b"".join(map(bad_completion, range(600)))
+    for _ in range(300):
+        with pytest.raises(RemoteProtocolError):
+            reader.feed(data)
+        data = b""
+    assert len(reader._input) <= 1
+    reader = FrameReader(SPARSE, 0)
+    for number in range(0, 400, 2):
+        with pytest.raises(RemoteProtocolError):
+            reader.feed(bad_completion(number) + bad_completion(number + 1))
+    assert len(reader._input) <= 200 * 208 // 4096 + 1
+    reader = FrameReader(SPARSE, 0)
+    with pytest.raises(RemoteProtocolError):
+        reader.feed(bad_completion(0) + bad_completion(1))
+
+
+def test_close_swallows_no_message() -> None:
+    reader = FrameReader(None, 0)
+    assert reader.feed(encode(hello(), None, 0) + encode(step(SPARSE), SPARSE, 1)) == [hello()]
+    reader.agreement = SPARSE
+    with pytest.raises(RemoteProtocolError) as caught:
+        reader.close()
+    assert caught.value.code is RejectCode.TRUNCATED
+
+
+def test_truncated_behind_a_hello_names_what_a_header_needs() -> None:
+    data, texts = encode(hello(), None, 0), set()
+    for cut in (0, 100):
+        splitter = FrameSplitter(None, 0)
+        splitter.feed(data[:cut])
+        assert len(splitter.feed(data[cut:] + b"PP1W")) == 1
+        with pytest.raises(RemoteProtocolError) as caught:
+            splitter.close()
+        texts.add(caught.value.expected)
+    assert texts == {f"64 bytes of the frame at byte {len(data)}"}
+
+
+def test_one_family_under_bb_whatever_hashes_collide() -> None:
+    """A peer that chose a session number equal to the hash of a digest would make `python -bb` compare the two."""
+    code = """
+import os
+from pp1wire.wire import FrameReader, encode
+from tests.wire.frames import SPARSE, completion
+digest = next(d for d in iter(lambda: os.urandom(16), None) if 0 < hash(d) < 2**61 - 1)
+message = completion(SPARSE, rows_checksum=digest, session=hash(digest))
+assert FrameReader(SPARSE, 0).feed(encode(message, SPARSE, 0)) == [message]
+"""
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-bb", "-c", code], capture_output=True, text=True, check=False, cwd=root)
+    assert done.returncode == 0, done.stderr
+
+
+def test_early_refusal_reads_of_a_stream_of_small_distinct_messages_take_no_memory_with_them() -> None:
+    """Twenty thousand messages that share nothing, in reads of 64 KiB: what one read needs, whatever the length."""
+
+    def one(number: int) -> Completion:
+        return completion(
+            SPARSE, session=2**63 + number, generation=2**31 + number, round=2**30 + number, position=2**29 + number,
+            rows_checksum=number.to_bytes(16, "little"),
+        )  # fmt: skip
+
+    stream = b"".join(encode(one(number), SPARSE, number) for number in range(20_000))
+    reader, found = FrameReader(SPARSE, 0), 0
+    tracemalloc.start()
+    for start in range(0, len(stream), 65_536):
+        found += len(reader.feed(stream[start : start + 65_536]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found == 20_000
+    assert peak <= 2**20
