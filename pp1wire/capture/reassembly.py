@@ -32,7 +32,8 @@ from pp1wire.capture.events import (
     StreamEvent,
     StreamFinding,
 )
-from pp1wire.capture.packets import Endpoint, Segment, SkipCode, parse_packet
+from pp1wire.capture.layers import Layers
+from pp1wire.capture.packets import Endpoint, Segment, SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Truncated
 
 __all__ = [
@@ -166,17 +167,25 @@ def stream_events(
     protocols than TCP yield nothing; those that may carry TCP but cannot be read yield a `PacketFinding`.
     """
     reassembler = Reassembler() if reassembler is None else reassembler
+    layers = Layers()
     try:
         for item in packets:
             if isinstance(item, Truncated):
                 yield item
                 continue
-            segment = parse_packet(item.link_type, item.data, item.original_length)
-            if isinstance(segment, Segment):
-                yield from reassembler.add(item.number, item.time_ns, segment)
-            elif segment.code is not SkipCode.NOT_TCP:
-                yield PacketFinding(segment.code, item.number, item.time_ns, segment.message)
+            found = layers.add(item)
+            if isinstance(found, Segment):
+                yield from reassembler.add(item.number, item.time_ns, found)
+            elif found is None:
+                yield from layers.take_lost()
+            elif found.code is not SkipCode.NOT_TCP:
+                yield PacketFinding(found.code, item.number, item.time_ns, found.message)
     except CaptureError:
-        yield from reassembler.finish()
+        yield from _rest(layers, reassembler)
         raise
+    yield from _rest(layers, reassembler)
+
+
+def _rest(layers: Layers, reassembler: Reassembler) -> Iterator[Event]:
+    yield from layers.finish()
     yield from reassembler.finish()
