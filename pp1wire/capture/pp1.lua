@@ -937,7 +937,6 @@ local schema = {
         agreement_mismatch = "ERROR",
         wrong_direction = "ERROR",
         unexpected_message = "ERROR",
-        data_before_agreement = "ERROR",
         slot_mismatch = "ERROR",
         session_never_issued = "ERROR",
         generation_never_issued = "ERROR",
@@ -1038,7 +1037,6 @@ local schema = {
         agreement_mismatch = "The frame belongs to another agreement.",
         wrong_direction = "This end never receives that message.",
         unexpected_message = "The state tables do not list this message for the connection's or the session's state.",
-        data_before_agreement = "Bytes follow a HELLO that has not been answered yet.",
         slot_mismatch = "The slot is not the one that the session holds.",
         session_never_issued = "The session lies above every session that the verifier has opened.",
         generation_never_issued = "The generation lies above the session's latest.",
@@ -1139,7 +1137,6 @@ local schema = {
         agreement_mismatch = "identity",
         wrong_direction = "identity",
         unexpected_message = "identity",
-        data_before_agreement = "identity",
         slot_mismatch = "identity",
         session_never_issued = "identity",
         generation_never_issued = "identity",
@@ -1732,7 +1729,9 @@ local function distrust(text, header)
         return "header_checksum_mismatch", "header_checksum",
             string.format("expected 0x%08x%08x, got 0x%08x%08x", high, low, sent_high, sent_low)
     end
-    if not header.message then return "unknown_message_type", "message_type", "no message is of type " .. header.kind end
+    if not header.message then
+        return "unknown_message_type", "message_type", "no message is of type " .. header.kind
+    end
     if header.length > schema.longest_body then
         return "oversized_body", "body_length", "expected at most " .. schema.longest_body .. ", got " .. header.length
     end
@@ -1962,7 +1961,9 @@ local function field_fault(message, field, value)
     if field.kind == "zeros" then
         if value:find("[^\0]") then return { "reserved_not_zero", path, "expected zero bytes" } end
     elseif field.kind == "text" then
-        if not text_of(value) then return { "text_not_canonical", path, "expected printable ASCII, then zero bytes" } end
+        if not text_of(value) then
+            return { "text_not_canonical", path, "expected printable ASCII, then zero bytes" }
+        end
     elseif field.kind == "enum" then
         if not schema.enums[field.enum][value] then
             return { "unknown_value", path, "no value of " .. field.enum .. " is " .. value }
@@ -2042,9 +2043,6 @@ function rules.reply(v, terms, frame, rec)
     -- Without a HELLO the row itself says how large the vocabulary is; whether that is right is not known then.
     local vocab = terms.vocab_size or v.shard_id_count
     local padded = terms.padded_vocab_size or (place.sparse and vocab or place.entries)
-    if not place.sparse and v.token >= padded then
-        return rows.token_fault(v.token, "reply.token", { vocab_size = vocab, padded_vocab_size = padded })
-    end
     found, rec.mass = rows.fault(frame, place, v, { vocab_size = vocab, padded_vocab_size = padded })
     return found
 end
@@ -2060,7 +2058,8 @@ function rules.commit(v, terms, frame, rec)
     rec.tokens = ids(frame, schema.messages[rec.header.kind], 255, 255)
     for index = v.token_count + 1, #rec.tokens do
         if rec.tokens[index] ~= 0 then
-            return { "commit_padding_not_zero", "commit.tokens[" .. index - 1 .. "]", "expected 0, got " .. rec.tokens[index] }
+            local path = "commit.tokens[" .. index - 1 .. "]"
+            return { "commit_padding_not_zero", path, "expected 0, got " .. rec.tokens[index] }
         end
     end
     for index = 1, terms.vocab_size and v.token_count or 0 do
@@ -2081,7 +2080,8 @@ function rules.reset(v, terms, frame, rec)
     local required = v.reason == values_of.reset_reason.close and 0 or v.position
     local wanted = v.prefix_count ~= carried and carried or v.prefix_count ~= required and required
     if wanted then
-        return { "prefix_count_mismatch", "reset.prefix_count", string.format("expected %.0f, got %.0f", wanted, v.prefix_count) }
+        local text = string.format("expected %.0f, got %.0f", wanted, v.prefix_count)
+        return { "prefix_count_mismatch", "reset.prefix_count", text }
     end
     if not terms.vocab_size or not settings.check_rows then return end
     local message = schema.messages[rec.header.kind]
@@ -2112,7 +2112,8 @@ local function header_faults(header, terms)
         out("oversized_body", "body_length", "expected at most " .. longest .. ", got " .. header.length)
     elseif extra < 0 or (message.step == 0 and extra ~= 0) or (message.step > 0 and extra % message.step ~= 0) then
         local least = message.size + message.fixed_columns
-        out("wrong_body_length", "body_length", "expected " .. least .. (message.step > 0 and " or more" or "") .. ", got " .. header.length)
+        local text = least .. (message.step > 0 and " or more, in steps of " .. message.step or "")
+        out("wrong_body_length", "body_length", "expected " .. text .. ", got " .. header.length)
     elseif message.name == "reply" and terms.reply_length and header.length ~= terms.reply_length then
         out("wrong_body_length", "body_length", "expected " .. terms.reply_length .. ", got " .. header.length)
     elseif reset and terms.max_prefix and extra > 4 * terms.max_prefix then
@@ -2124,7 +2125,7 @@ local function header_faults(header, terms)
     if hello and header.agreement ~= NO_AGREEMENT then out("agreement_mismatch", "agreement_id", "expected 0 in a HELLO") end
     local function bound(name, value, least, most)
         if value < least or (most and value > most) then
-            local text = most and most > least and least .. " to " .. most or most and tostring(least) or "at least " .. least
+            local text = not most and "at least " .. least or most > least and least .. " to " .. most or tostring(least)
             out("header_out_of_bounds", name, "expected " .. text .. ", got " .. frames.number_text(value))
         end
     end
@@ -2152,7 +2153,8 @@ local function body_faults(frame, rec, terms)
 end
 
 return {
-    NO_AGREEMENT = NO_AGREEMENT, expected = expected, values = values, text_of = text_of, ids = ids, read = read, header_faults = header_faults, body_faults = body_faults,
+    NO_AGREEMENT = NO_AGREEMENT, expected = expected, values = values, text_of = text_of, ids = ids, read = read,
+    header_faults = header_faults, body_faults = body_faults,
 }
 end)()
 
@@ -2211,7 +2213,9 @@ function meaning.hello(conn, rec)
         return
     end
     if not offer then return end
-    if v.nonce == offer.nonce then return expected("nonce_not_fresh", "hello.nonce", "another nonce than the offer's") end
+    if v.nonce == offer.nonce then
+        return expected("nonce_not_fresh", "hello.nonce", "another nonce than the offer's")
+    end
     if v.status == of.hello_status.refused then
         local reason = schema.enums.refusal_reason[v.refusal] or v.refusal
         return { "hello_refused", "hello.refusal", "the worker refuses the offer: " .. reason }
@@ -2223,8 +2227,9 @@ function meaning.hello(conn, rec)
     for _, hello in ipairs({ offer, v }) do
         if hello.features ~= 0 then return expected("unknown_features", "hello.features", 0, hello.features) end
     end
-    if not of.representation_bits[v.representations] or offer.representations % (2 * v.representations) < v.representations then
-        return expected("representation_not_offered", "hello.representations", "exactly one bit of the offer's", v.representations)
+    local bit = v.representations
+    if not of.representation_bits[bit] or offer.representations % (2 * bit) < bit then
+        return expected("representation_not_offered", "hello.representations", "exactly one bit of the offer's", bit)
     end
     local terms = terms_of(offer, v)
     local field = terms.representation == rows.SPARSE and "sparse_reply_bytes" or "dense_reply_bytes"
@@ -2264,10 +2269,15 @@ local meaning, apply = {}, {}
 local function round_fault(header, session)
     local name = header.message.name
     if name == "step" then
-        if header.round ~= session.round + 1 then return expected("round_not_next", "header.round", session.round + 1, header.round) end
-        if session.state == "stopped" then return expected("unexpected_message", "header.message_type", "no STEP in a stopped session") end
+        if header.round ~= session.round + 1 then
+            return expected("round_not_next", "header.round", session.round + 1, header.round)
+        end
+        if session.state == "stopped" then
+            return expected("unexpected_message", "header.message_type", "no STEP in a stopped session")
+        end
         if session.state ~= "idle" then
-            return expected("round_still_open", "header.round", "a COMMIT or RESET of round " .. session.round .. " first", header.round)
+            local wanted = "a COMMIT or RESET of round " .. session.round .. " first"
+            return expected("round_still_open", "header.round", wanted, header.round)
         end
     elseif name == "commit" then
         local due = session.state == "idle" and session.round + 1 or session.round
@@ -2289,7 +2299,9 @@ local function request_fault(conn, header, session)
     end
     if header.slot ~= session.slot then return expected("slot_mismatch", "header.slot", session.slot, header.slot) end
     local generation = session.generation + (reset and 1 or 0)
-    if header.generation ~= generation then return expected("generation_not_next", "header.generation", generation, header.generation) end
+    if header.generation ~= generation then
+        return expected("generation_not_next", "header.generation", generation, header.generation)
+    end
     return round_fault(header, session)
 end
 
@@ -2304,14 +2316,16 @@ local function prefix_fault(rec, session)
 end
 
 function meaning.reset(conn, rec, session, frame)
-    local ids = frame:sub(IDS_AT + 1)
-    if settings.check_rows and rec.values.reason ~= of.reset_reason.close and xxh3.hash128(ids) ~= rec.values.prefix_digest then
+    local hashed = settings.check_rows and rec.values.reason ~= of.reset_reason.close
+    if hashed and xxh3.hash128(frame:sub(IDS_AT + 1)) ~= rec.values.prefix_digest then
         return expected("prefix_digest_mismatch", "reset.prefix_digest", "that of the ids in the body")
     end
     local header, reason = rec.header, rec.values.reason
     local opens = reason == of.reset_reason.open
     if session then
-        if opens then return expected("reset_reason_mismatch", "reset.reason", "fault, cancel or close of an open session", "open") end
+        if opens then
+            return expected("reset_reason_mismatch", "reset.reason", "fault, cancel or close of an open session", "open")
+        end
         if reason == of.reset_reason.close then return prefix_fault(rec, session) end
         return
     end
@@ -2323,11 +2337,13 @@ function meaning.reset(conn, rec, session, frame)
         return expected("session_not_open", "header.session", "an open session", text(header.session_number))
     end
     if header.session_number <= conn.last_session then
-        return expected("session_not_rising", "header.session", "above " .. text(conn.last_session), text(header.session_number))
+        local least = "above " .. text(conn.last_session)
+        return expected("session_not_rising", "header.session", least, text(header.session_number))
     end
     for _, other in pairs(conn.sessions) do
         if other.slot == header.slot then
-            return expected("slot_occupied", "header.slot", "a free slot; session " .. text(other.number) .. " holds this one", header.slot)
+            local wanted = "a free slot; session " .. text(other.number) .. " holds this one"
+            return expected("slot_occupied", "header.slot", wanted, header.slot)
         end
     end
 end
@@ -2385,7 +2401,8 @@ local function accepted_fault(rec, current)
     local least = kind == of.commit_kind.bonus and depth or 0
     local most = kind == of.commit_kind.correction and depth - 1 or depth
     if v.accepted < least or v.accepted > most then
-        return expected("commit_over_depth", "commit.accepted", least .. " to " .. most .. " of " .. depth .. " drafted", v.accepted)
+        local wanted = least .. " to " .. most .. " of " .. depth .. " drafted"
+        return expected("commit_over_depth", "commit.accepted", wanted, v.accepted)
     end
     for index = 1, v.accepted do
         if rec.tokens[index] ~= current.tokens[index] then
@@ -2442,7 +2459,8 @@ local function answer_fault(conn, header, session)
     if not session then
         if not conn.whole then return end
         if header.session_number > conn.last_session then
-            return expected("session_never_issued", "header.session", "at most " .. text(conn.last_session), text(header.session_number))
+            local most = "at most " .. text(conn.last_session)
+            return expected("session_never_issued", "header.session", most, text(header.session_number))
         end
         return expected("stale_session", "header.session", "an open session", text(header.session_number))
     end
@@ -2494,7 +2512,8 @@ local function link_answer(rec, session)
     rec.round = current
     local name = rec.header.message.name
     if name == "reply" then
-        if current.replies[#current.replies] ~= rec.place.number then current.replies[#current.replies + 1] = rec.place.number end
+        local replies, number = current.replies, rec.place.number
+        if replies[#replies] ~= number then replies[#replies + 1] = number end
     elseif name == "completion" then
         current.completion = current.completion or rec.place
     end
@@ -2504,17 +2523,22 @@ function meaning.completion(_, rec, session)
     local v, current = rec.values, session and session.current
     if not current then return end
     local asked = current.asked
-    if v.position ~= asked.position then return expected("completion_position_mismatch", "completion.position", asked.position, v.position) end
+    if v.position ~= asked.position then
+        return expected("completion_position_mismatch", "completion.position", asked.position, v.position)
+    end
     if v.context_version ~= asked.context_version then
         return expected("completion_context_mismatch", "completion.context_version", asked.context_version, v.context_version)
     end
-    if v.rows ~= #current.tokens then return expected("completion_rows_mismatch", "completion.rows", #current.tokens, v.rows) end
+    if v.rows ~= #current.tokens then
+        return expected("completion_rows_mismatch", "completion.rows", #current.tokens, v.rows)
+    end
     if v.status == of.completion_status.ok and v.rows ~= asked.depth then
         return expected("completion_rows_mismatch", "completion.rows", "the depth, " .. asked.depth, v.rows)
     end
     local low, high = words.unpack("<I4I4", v.reply_bytes)
     if high ~= 0 or low ~= current.bytes then
-        return expected("completion_bytes_mismatch", "completion.reply_bytes", text(current.bytes), text(high * 4294967296 + low))
+        local got = text(high * 4294967296 + low)
+        return expected("completion_bytes_mismatch", "completion.reply_bytes", text(current.bytes), got)
     end
     if v.rows_checksum ~= xxh3.hash128(current.checksums) then
         return expected("completion_checksum_mismatch", "completion.rows_checksum", "that over the rows' own checksums")
@@ -2581,7 +2605,8 @@ local function sequence_fault(conn, way, header)
     if header.message.name == "hello" then
         return expected("sequence_mismatch", "header.sequence", 0, text(header.sequence))
     end
-    return { "mid_stream", "header.sequence", "the capture begins with frame " .. text(header.sequence) .. " of this direction" }
+    local said = "the capture begins with frame " .. text(header.sequence) .. " of this direction"
+    return { "mid_stream", "header.sequence", said }
 end
 
 local function direction_fault(conn, way, header)
@@ -2590,10 +2615,8 @@ local function direction_fault(conn, way, header)
         if conn.answer then return expected("unexpected_message", "header.message_type", "no second HELLO") end
         return
     end
-    if conn.whole and not conn.answer then
-        local code = conn.verifier == way and "data_before_agreement" or "unexpected_message"
-        return expected(code, "header.message_type", "a HELLO", name)
-    end
+    -- Somebody knows the agreement, so the answer was there: it is the capture that lacks it.
+    if conn.whole and not conn.answer then lose(conn) end
     local from_verifier = RULES[name] == sessions
     if conn.verifier and (conn.verifier == way) ~= from_verifier then
         return expected("wrong_direction", "header.message_type", "what this end may send", name)
@@ -2697,13 +2720,16 @@ local function link(path, name, kind, text)
     declare(path, ProtoField.framenum("pp1." .. path, name, base.NONE, kind, 0, text))
 end
 link("request_in", "Request in", frametype.REQUEST, "The packet of the STEP, or of the HELLO that offers")
-link("response_in", "Response in", frametype.RESPONSE, "A packet that answers: REPLYs and COMPLETION of a STEP, the answer to an offer")
+link("response_in", "Response in", frametype.RESPONSE,
+    "A packet that answers: REPLYs and COMPLETION of a STEP, the answer to an offer")
 link("completion_in", "Completion in", frametype.NONE, "The packet of the round's COMPLETION")
 link("commit_in", "Commit in", frametype.ACK, "The packet of the round's COMMIT")
 proto.fields = declared
 
 local experts, list = {}, {}
-local GROUPS = { header_checksum = expert.group.CHECKSUM, body_checksum = expert.group.CHECKSUM, identity = expert.group.SEQUENCE }
+local GROUPS = {
+    header_checksum = expert.group.CHECKSUM, body_checksum = expert.group.CHECKSUM, identity = expert.group.SEQUENCE,
+}
 for code, severity in pairs(schema.severity) do
     local group = GROUPS[schema.stage[code]] or expert.group.PROTOCOL
     experts[code] = ProtoExpert.new("pp1.expert." .. code, schema.said[code], group, expert.severity[severity])
@@ -2711,8 +2737,8 @@ for code, severity in pairs(schema.severity) do
 end
 proto.experts = list
 
-proto.prefs.port = Pref.range("TCP ports", "", "Ports whose connections are PP1 whatever they begin with, such as 7000,7010-7020; "
-    .. "others are recognised by their first bytes", 65535)
+proto.prefs.port = Pref.range("TCP ports", "", "Ports whose connections are PP1 whatever they begin with, "
+    .. "such as 7000,7010-7020; others are recognised by their first bytes", 65535)
 proto.prefs.check_bodies = Pref.bool("Verify body checksums", true, "Hash every body; takes time with dense rows")
 proto.prefs.check_rows = Pref.bool("Check rows", true, "Look at every entry of rows and prefixes; takes time with dense rows")
 proto.prefs.max_entries = Pref.uint("Entries shown", 1024, "Most entries of a row, or ids of a prefix, in the tree")
@@ -2786,7 +2812,8 @@ local function add_ids(item, tvb, offset, frame, rec, column, count, items)
         items[path .. "[" .. index - 1 .. "]"] = item:add_le(fields[path], tvb(at + 4 * (index - 1), 4))
     end
     if count > #found then
-        item:add(tvb(at, 0), #found .. " of " .. number_text(count) .. " ids are shown (preference \"Entries shown\")"):set_generated()
+        local said = #found .. " of " .. number_text(count) .. " ids are shown (preference \"Entries shown\")"
+        item:add(tvb(at, 0), said):set_generated()
     end
 end
 
@@ -2855,7 +2882,9 @@ local function add_fault(fault, items, whole)
 end
 
 local DETAILS = {
-    hello = function(v) return (schema.enums.hello_role[v.role] or "?") .. " " .. (schema.enums.hello_status[v.status] or "?") end,
+    hello = function(v)
+        return (schema.enums.hello_role[v.role] or "?") .. " " .. (schema.enums.hello_status[v.status] or "?")
+    end,
     step = function(v) return "pos " .. number_text(v.position) .. " depth " .. v.depth end,
     reply = function(v) return "pos " .. number_text(v.position) .. " token " .. v.token end,
     completion = function(v) return (schema.enums.completion_status[v.status] or "?") .. " rows " .. v.rows end,
@@ -2910,6 +2939,8 @@ local proto = declarations.proto
 local HEADER_BYTES = schema.header_bytes
 local OPENING = schema.magic .. string.char(schema.wire_version % 256, math.floor(schema.wire_version / 256))
 local stream_field = Field.new("tcp.stream")
+-- Wireshark's word that the capture lacks bytes of this direction, or of the other one, which it acknowledges.
+local gap_fields = { Field.new("tcp.analysis.lost_segment"), Field.new("tcp.analysis.ack_lost_segment") }
 
 local records = {}
 local bound = nil -- the ports that the preference has registered
@@ -2988,13 +3019,17 @@ end
 
 local function dissect(tvb, pinfo, tree)
     local size, offset, told = tvb:len(), 0, {}
+    for _, gap in ipairs(gap_fields) do
+        if gap() then lost(pinfo) end
+    end
     local function done()
         if #told > 0 then
             pinfo.cols.protocol = "PP1"
+            -- TCP may come again for the rest of the packet; the fence keeps what is told, and is before what is told now.
             pinfo.cols.info:clear()
-            pinfo.cols.info = table.concat(told, " | ")
-            -- TCP may come again for the rest of the packet; what is told stays.
-            pinfo.cols.info:append(" ")
+            local kept = tostring(pinfo.cols.info)
+            local more = kept ~= "" and kept:sub(1, 1) ~= "("
+            pinfo.cols.info:append((more and " | " or "") .. table.concat(told, " | "))
             pinfo.cols.info:fence()
         end
         return size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,7 +21,7 @@ MODULES = (
 LAST = "dissector"
 HEADER_BYTES = 64
 
-Value: TypeAlias = "str | int | dict[str, Value] | dict[int, Value] | list[Value]"
+Value: TypeAlias = "str | int | Mapping[str, Value] | Mapping[int, Value] | Sequence[Value]"
 
 # What the dissector says beyond the reject codes: (severity, text).
 _NOTES = {
@@ -48,8 +49,13 @@ def render(schema: Schema) -> dict[str, str]:
         f"local schema = {_lua(tables(schema, codes_of(schema, [*texts.values(), last])))}\n",
         "local settings = { check_bodies = true, check_rows = true, max_entries = 1024 }\n",
     ]
-    parts += [f"local {name} = (function()\n{texts[file].rstrip()}\nend)()\n" for name, file in MODULES]
+    parts += [wrapped(name, texts[file]) for name, file in MODULES]
     return {TARGET: "\n".join([*parts, last])}
+
+
+def wrapped(name: str, text: str) -> str:
+    """A module as a local table; Lua allows only so many locals in one function."""
+    return f"local {name} = (function()\n{text.rstrip()}\nend)()\n"
 
 
 def codes_of(schema: Schema, templates: list[str]) -> list[EnumValue]:
@@ -144,12 +150,12 @@ def _lua(value: Value, indent: str = "") -> str:
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     deeper = indent + "    "
-    if isinstance(value, list):
-        items = [_lua(entry, deeper) for entry in value]
-    else:
+    if isinstance(value, Mapping):
         items = [
             f"{key if isinstance(key, str) else f'[{key}]'} = {_lua(entry, deeper)}" for key, entry in value.items()
         ]
+    else:
+        items = [_lua(entry, deeper) for entry in value]
     line = "{ " + ", ".join(items) + " }" if items else "{}"
     if len(line) + len(indent) <= 100 and "\n" not in line:
         return line

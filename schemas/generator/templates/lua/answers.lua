@@ -8,7 +8,8 @@ local function answer_fault(conn, header, session)
     if not session then
         if not conn.whole then return end
         if header.session_number > conn.last_session then
-            return expected("session_never_issued", "header.session", "at most " .. text(conn.last_session), text(header.session_number))
+            local most = "at most " .. text(conn.last_session)
+            return expected("session_never_issued", "header.session", most, text(header.session_number))
         end
         return expected("stale_session", "header.session", "an open session", text(header.session_number))
     end
@@ -60,7 +61,8 @@ local function link_answer(rec, session)
     rec.round = current
     local name = rec.header.message.name
     if name == "reply" then
-        if current.replies[#current.replies] ~= rec.place.number then current.replies[#current.replies + 1] = rec.place.number end
+        local replies, number = current.replies, rec.place.number
+        if replies[#replies] ~= number then replies[#replies + 1] = number end
     elseif name == "completion" then
         current.completion = current.completion or rec.place
     end
@@ -70,17 +72,22 @@ function meaning.completion(_, rec, session)
     local v, current = rec.values, session and session.current
     if not current then return end
     local asked = current.asked
-    if v.position ~= asked.position then return expected("completion_position_mismatch", "completion.position", asked.position, v.position) end
+    if v.position ~= asked.position then
+        return expected("completion_position_mismatch", "completion.position", asked.position, v.position)
+    end
     if v.context_version ~= asked.context_version then
         return expected("completion_context_mismatch", "completion.context_version", asked.context_version, v.context_version)
     end
-    if v.rows ~= #current.tokens then return expected("completion_rows_mismatch", "completion.rows", #current.tokens, v.rows) end
+    if v.rows ~= #current.tokens then
+        return expected("completion_rows_mismatch", "completion.rows", #current.tokens, v.rows)
+    end
     if v.status == of.completion_status.ok and v.rows ~= asked.depth then
         return expected("completion_rows_mismatch", "completion.rows", "the depth, " .. asked.depth, v.rows)
     end
     local low, high = words.unpack("<I4I4", v.reply_bytes)
     if high ~= 0 or low ~= current.bytes then
-        return expected("completion_bytes_mismatch", "completion.reply_bytes", text(current.bytes), text(high * 4294967296 + low))
+        local got = text(high * 4294967296 + low)
+        return expected("completion_bytes_mismatch", "completion.reply_bytes", text(current.bytes), got)
     end
     if v.rows_checksum ~= xxh3.hash128(current.checksums) then
         return expected("completion_checksum_mismatch", "completion.rows_checksum", "that over the rows' own checksums")

@@ -3,6 +3,8 @@ local proto = declarations.proto
 local HEADER_BYTES = schema.header_bytes
 local OPENING = schema.magic .. string.char(schema.wire_version % 256, math.floor(schema.wire_version / 256))
 local stream_field = Field.new("tcp.stream")
+-- Wireshark's word that the capture lacks bytes of this direction, or of the other one, which it acknowledges.
+local gap_fields = { Field.new("tcp.analysis.lost_segment"), Field.new("tcp.analysis.ack_lost_segment") }
 
 local records = {}
 local bound = nil -- the ports that the preference has registered
@@ -81,13 +83,17 @@ end
 
 local function dissect(tvb, pinfo, tree)
     local size, offset, told = tvb:len(), 0, {}
+    for _, gap in ipairs(gap_fields) do
+        if gap() then lost(pinfo) end
+    end
     local function done()
         if #told > 0 then
             pinfo.cols.protocol = "PP1"
+            -- TCP may come again for the rest of the packet; the fence keeps what is told, and is before what is told now.
             pinfo.cols.info:clear()
-            pinfo.cols.info = table.concat(told, " | ")
-            -- TCP may come again for the rest of the packet; what is told stays.
-            pinfo.cols.info:append(" ")
+            local kept = tostring(pinfo.cols.info)
+            local more = kept ~= "" and kept:sub(1, 1) ~= "("
+            pinfo.cols.info:append((more and " | " or "") .. table.concat(told, " | "))
             pinfo.cols.info:fence()
         end
         return size

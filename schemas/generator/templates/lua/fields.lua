@@ -44,13 +44,16 @@ local function link(path, name, kind, text)
     declare(path, ProtoField.framenum("pp1." .. path, name, base.NONE, kind, 0, text))
 end
 link("request_in", "Request in", frametype.REQUEST, "The packet of the STEP, or of the HELLO that offers")
-link("response_in", "Response in", frametype.RESPONSE, "A packet that answers: REPLYs and COMPLETION of a STEP, the answer to an offer")
+link("response_in", "Response in", frametype.RESPONSE,
+    "A packet that answers: REPLYs and COMPLETION of a STEP, the answer to an offer")
 link("completion_in", "Completion in", frametype.NONE, "The packet of the round's COMPLETION")
 link("commit_in", "Commit in", frametype.ACK, "The packet of the round's COMMIT")
 proto.fields = declared
 
 local experts, list = {}, {}
-local GROUPS = { header_checksum = expert.group.CHECKSUM, body_checksum = expert.group.CHECKSUM, identity = expert.group.SEQUENCE }
+local GROUPS = {
+    header_checksum = expert.group.CHECKSUM, body_checksum = expert.group.CHECKSUM, identity = expert.group.SEQUENCE,
+}
 for code, severity in pairs(schema.severity) do
     local group = GROUPS[schema.stage[code]] or expert.group.PROTOCOL
     experts[code] = ProtoExpert.new("pp1.expert." .. code, schema.said[code], group, expert.severity[severity])
@@ -58,8 +61,8 @@ for code, severity in pairs(schema.severity) do
 end
 proto.experts = list
 
-proto.prefs.port = Pref.range("TCP ports", "", "Ports whose connections are PP1 whatever they begin with, such as 7000,7010-7020; "
-    .. "others are recognised by their first bytes", 65535)
+proto.prefs.port = Pref.range("TCP ports", "", "Ports whose connections are PP1 whatever they begin with, "
+    .. "such as 7000,7010-7020; others are recognised by their first bytes", 65535)
 proto.prefs.check_bodies = Pref.bool("Verify body checksums", true, "Hash every body; takes time with dense rows")
 proto.prefs.check_rows = Pref.bool("Check rows", true, "Look at every entry of rows and prefixes; takes time with dense rows")
 proto.prefs.max_entries = Pref.uint("Entries shown", 1024, "Most entries of a row, or ids of a prefix, in the tree")

@@ -36,7 +36,9 @@ local function distrust(text, header)
         return "header_checksum_mismatch", "header_checksum",
             string.format("expected 0x%08x%08x, got 0x%08x%08x", high, low, sent_high, sent_low)
     end
-    if not header.message then return "unknown_message_type", "message_type", "no message is of type " .. header.kind end
+    if not header.message then
+        return "unknown_message_type", "message_type", "no message is of type " .. header.kind
+    end
     if header.length > schema.longest_body then
         return "oversized_body", "body_length", "expected at most " .. schema.longest_body .. ", got " .. header.length
     end

@@ -32,7 +32,9 @@ local function field_fault(message, field, value)
     if field.kind == "zeros" then
         if value:find("[^\0]") then return { "reserved_not_zero", path, "expected zero bytes" } end
     elseif field.kind == "text" then
-        if not text_of(value) then return { "text_not_canonical", path, "expected printable ASCII, then zero bytes" } end
+        if not text_of(value) then
+            return { "text_not_canonical", path, "expected printable ASCII, then zero bytes" }
+        end
     elseif field.kind == "enum" then
         if not schema.enums[field.enum][value] then
             return { "unknown_value", path, "no value of " .. field.enum .. " is " .. value }
@@ -112,9 +114,6 @@ function rules.reply(v, terms, frame, rec)
     -- Without a HELLO the row itself says how large the vocabulary is; whether that is right is not known then.
     local vocab = terms.vocab_size or v.shard_id_count
     local padded = terms.padded_vocab_size or (place.sparse and vocab or place.entries)
-    if not place.sparse and v.token >= padded then
-        return rows.token_fault(v.token, "reply.token", { vocab_size = vocab, padded_vocab_size = padded })
-    end
     found, rec.mass = rows.fault(frame, place, v, { vocab_size = vocab, padded_vocab_size = padded })
     return found
 end
@@ -130,7 +129,8 @@ function rules.commit(v, terms, frame, rec)
     rec.tokens = ids(frame, schema.messages[rec.header.kind], 255, 255)
     for index = v.token_count + 1, #rec.tokens do
         if rec.tokens[index] ~= 0 then
-            return { "commit_padding_not_zero", "commit.tokens[" .. index - 1 .. "]", "expected 0, got " .. rec.tokens[index] }
+            local path = "commit.tokens[" .. index - 1 .. "]"
+            return { "commit_padding_not_zero", path, "expected 0, got " .. rec.tokens[index] }
         end
     end
     for index = 1, terms.vocab_size and v.token_count or 0 do
@@ -151,7 +151,8 @@ function rules.reset(v, terms, frame, rec)
     local required = v.reason == values_of.reset_reason.close and 0 or v.position
     local wanted = v.prefix_count ~= carried and carried or v.prefix_count ~= required and required
     if wanted then
-        return { "prefix_count_mismatch", "reset.prefix_count", string.format("expected %.0f, got %.0f", wanted, v.prefix_count) }
+        local text = string.format("expected %.0f, got %.0f", wanted, v.prefix_count)
+        return { "prefix_count_mismatch", "reset.prefix_count", text }
     end
     if not terms.vocab_size or not settings.check_rows then return end
     local message = schema.messages[rec.header.kind]
@@ -182,7 +183,8 @@ local function header_faults(header, terms)
         out("oversized_body", "body_length", "expected at most " .. longest .. ", got " .. header.length)
     elseif extra < 0 or (message.step == 0 and extra ~= 0) or (message.step > 0 and extra % message.step ~= 0) then
         local least = message.size + message.fixed_columns
-        out("wrong_body_length", "body_length", "expected " .. least .. (message.step > 0 and " or more" or "") .. ", got " .. header.length)
+        local text = least .. (message.step > 0 and " or more, in steps of " .. message.step or "")
+        out("wrong_body_length", "body_length", "expected " .. text .. ", got " .. header.length)
     elseif message.name == "reply" and terms.reply_length and header.length ~= terms.reply_length then
         out("wrong_body_length", "body_length", "expected " .. terms.reply_length .. ", got " .. header.length)
     elseif reset and terms.max_prefix and extra > 4 * terms.max_prefix then
@@ -194,7 +196,7 @@ local function header_faults(header, terms)
     if hello and header.agreement ~= NO_AGREEMENT then out("agreement_mismatch", "agreement_id", "expected 0 in a HELLO") end
     local function bound(name, value, least, most)
         if value < least or (most and value > most) then
-            local text = most and most > least and least .. " to " .. most or most and tostring(least) or "at least " .. least
+            local text = not most and "at least " .. least or most > least and least .. " to " .. most or tostring(least)
             out("header_out_of_bounds", name, "expected " .. text .. ", got " .. frames.number_text(value))
         end
     end
@@ -222,5 +224,6 @@ local function body_faults(frame, rec, terms)
 end
 
 return {
-    NO_AGREEMENT = NO_AGREEMENT, expected = expected, values = values, text_of = text_of, ids = ids, read = read, header_faults = header_faults, body_faults = body_faults,
+    NO_AGREEMENT = NO_AGREEMENT, expected = expected, values = values, text_of = text_of, ids = ids, read = read,
+    header_faults = header_faults, body_faults = body_faults,
 }

@@ -52,7 +52,9 @@ function meaning.hello(conn, rec)
         return
     end
     if not offer then return end
-    if v.nonce == offer.nonce then return expected("nonce_not_fresh", "hello.nonce", "another nonce than the offer's") end
+    if v.nonce == offer.nonce then
+        return expected("nonce_not_fresh", "hello.nonce", "another nonce than the offer's")
+    end
     if v.status == of.hello_status.refused then
         local reason = schema.enums.refusal_reason[v.refusal] or v.refusal
         return { "hello_refused", "hello.refusal", "the worker refuses the offer: " .. reason }
@@ -64,8 +66,9 @@ function meaning.hello(conn, rec)
     for _, hello in ipairs({ offer, v }) do
         if hello.features ~= 0 then return expected("unknown_features", "hello.features", 0, hello.features) end
     end
-    if not of.representation_bits[v.representations] or offer.representations % (2 * v.representations) < v.representations then
-        return expected("representation_not_offered", "hello.representations", "exactly one bit of the offer's", v.representations)
+    local bit = v.representations
+    if not of.representation_bits[bit] or offer.representations % (2 * bit) < bit then
+        return expected("representation_not_offered", "hello.representations", "exactly one bit of the offer's", bit)
     end
     local terms = terms_of(offer, v)
     local field = terms.representation == rows.SPARSE and "sparse_reply_bytes" or "dense_reply_bytes"

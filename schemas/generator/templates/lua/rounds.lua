@@ -44,7 +44,8 @@ local function sequence_fault(conn, way, header)
     if header.message.name == "hello" then
         return expected("sequence_mismatch", "header.sequence", 0, text(header.sequence))
     end
-    return { "mid_stream", "header.sequence", "the capture begins with frame " .. text(header.sequence) .. " of this direction" }
+    local said = "the capture begins with frame " .. text(header.sequence) .. " of this direction"
+    return { "mid_stream", "header.sequence", said }
 end
 
 local function direction_fault(conn, way, header)
@@ -53,10 +54,8 @@ local function direction_fault(conn, way, header)
         if conn.answer then return expected("unexpected_message", "header.message_type", "no second HELLO") end
         return
     end
-    if conn.whole and not conn.answer then
-        local code = conn.verifier == way and "data_before_agreement" or "unexpected_message"
-        return expected(code, "header.message_type", "a HELLO", name)
-    end
+    -- Somebody knows the agreement, so the answer was there: it is the capture that lacks it.
+    if conn.whole and not conn.answer then lose(conn) end
     local from_verifier = RULES[name] == sessions
     if conn.verifier and (conn.verifier == way) ~= from_verifier then
         return expected("wrong_direction", "header.message_type", "what this end may send", name)

@@ -8,10 +8,15 @@ local meaning, apply = {}, {}
 local function round_fault(header, session)
     local name = header.message.name
     if name == "step" then
-        if header.round ~= session.round + 1 then return expected("round_not_next", "header.round", session.round + 1, header.round) end
-        if session.state == "stopped" then return expected("unexpected_message", "header.message_type", "no STEP in a stopped session") end
+        if header.round ~= session.round + 1 then
+            return expected("round_not_next", "header.round", session.round + 1, header.round)
+        end
+        if session.state == "stopped" then
+            return expected("unexpected_message", "header.message_type", "no STEP in a stopped session")
+        end
         if session.state ~= "idle" then
-            return expected("round_still_open", "header.round", "a COMMIT or RESET of round " .. session.round .. " first", header.round)
+            local wanted = "a COMMIT or RESET of round " .. session.round .. " first"
+            return expected("round_still_open", "header.round", wanted, header.round)
         end
     elseif name == "commit" then
         local due = session.state == "idle" and session.round + 1 or session.round
@@ -33,7 +38,9 @@ local function request_fault(conn, header, session)
     end
     if header.slot ~= session.slot then return expected("slot_mismatch", "header.slot", session.slot, header.slot) end
     local generation = session.generation + (reset and 1 or 0)
-    if header.generation ~= generation then return expected("generation_not_next", "header.generation", generation, header.generation) end
+    if header.generation ~= generation then
+        return expected("generation_not_next", "header.generation", generation, header.generation)
+    end
     return round_fault(header, session)
 end
 
@@ -48,14 +55,16 @@ local function prefix_fault(rec, session)
 end
 
 function meaning.reset(conn, rec, session, frame)
-    local ids = frame:sub(IDS_AT + 1)
-    if settings.check_rows and rec.values.reason ~= of.reset_reason.close and xxh3.hash128(ids) ~= rec.values.prefix_digest then
+    local hashed = settings.check_rows and rec.values.reason ~= of.reset_reason.close
+    if hashed and xxh3.hash128(frame:sub(IDS_AT + 1)) ~= rec.values.prefix_digest then
         return expected("prefix_digest_mismatch", "reset.prefix_digest", "that of the ids in the body")
     end
     local header, reason = rec.header, rec.values.reason
     local opens = reason == of.reset_reason.open
     if session then
-        if opens then return expected("reset_reason_mismatch", "reset.reason", "fault, cancel or close of an open session", "open") end
+        if opens then
+            return expected("reset_reason_mismatch", "reset.reason", "fault, cancel or close of an open session", "open")
+        end
         if reason == of.reset_reason.close then return prefix_fault(rec, session) end
         return
     end
@@ -67,11 +76,13 @@ function meaning.reset(conn, rec, session, frame)
         return expected("session_not_open", "header.session", "an open session", text(header.session_number))
     end
     if header.session_number <= conn.last_session then
-        return expected("session_not_rising", "header.session", "above " .. text(conn.last_session), text(header.session_number))
+        local least = "above " .. text(conn.last_session)
+        return expected("session_not_rising", "header.session", least, text(header.session_number))
     end
     for _, other in pairs(conn.sessions) do
         if other.slot == header.slot then
-            return expected("slot_occupied", "header.slot", "a free slot; session " .. text(other.number) .. " holds this one", header.slot)
+            local wanted = "a free slot; session " .. text(other.number) .. " holds this one"
+            return expected("slot_occupied", "header.slot", wanted, header.slot)
         end
     end
 end
@@ -129,7 +140,8 @@ local function accepted_fault(rec, current)
     local least = kind == of.commit_kind.bonus and depth or 0
     local most = kind == of.commit_kind.correction and depth - 1 or depth
     if v.accepted < least or v.accepted > most then
-        return expected("commit_over_depth", "commit.accepted", least .. " to " .. most .. " of " .. depth .. " drafted", v.accepted)
+        local wanted = least .. " to " .. most .. " of " .. depth .. " drafted"
+        return expected("commit_over_depth", "commit.accepted", wanted, v.accepted)
     end
     for index = 1, v.accepted do
         if rec.tokens[index] ~= current.tokens[index] then

@@ -63,7 +63,8 @@ local function add_ids(item, tvb, offset, frame, rec, column, count, items)
         items[path .. "[" .. index - 1 .. "]"] = item:add_le(fields[path], tvb(at + 4 * (index - 1), 4))
     end
     if count > #found then
-        item:add(tvb(at, 0), #found .. " of " .. number_text(count) .. " ids are shown (preference \"Entries shown\")"):set_generated()
+        local said = #found .. " of " .. number_text(count) .. " ids are shown (preference \"Entries shown\")"
+        item:add(tvb(at, 0), said):set_generated()
     end
 end
 
@@ -132,7 +133,9 @@ local function add_fault(fault, items, whole)
 end
 
 local DETAILS = {
-    hello = function(v) return (schema.enums.hello_role[v.role] or "?") .. " " .. (schema.enums.hello_status[v.status] or "?") end,
+    hello = function(v)
+        return (schema.enums.hello_role[v.role] or "?") .. " " .. (schema.enums.hello_status[v.status] or "?")
+    end,
     step = function(v) return "pos " .. number_text(v.position) .. " depth " .. v.depth end,
     reply = function(v) return "pos " .. number_text(v.position) .. " token " .. v.token end,
     completion = function(v) return (schema.enums.completion_status[v.status] or "?") .. " rows " .. v.rows end,
