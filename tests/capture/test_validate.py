@@ -320,6 +320,16 @@ def test_honest_a_capture_that_lacks_only_the_handshake_is_judged_whole() -> Non
     assert result.summary.proposals == SPARSE.verifier.counters.proposals
 
 
+@pytest.mark.parametrize("piece", [None, 60, 300])
+def test_honest_a_capture_without_its_handshake_and_another_packet_is_incomplete(piece) -> None:
+    """Also where the answer's first bytes are missing, behind a whole offer."""
+    data = capture(SPARSE.sent[:6], piece=piece)
+    for number in range(4, len(blocks(data)) - 1):
+        result = judged(without(data, 1, 2, 3, number))
+        assert result.status is ExitStatus.INCOMPLETE, number
+        assert set(codes(result)) <= {"mid_stream", "one_way", "resumed", "unjudged", "gap", "unfinished"}
+
+
 def test_roles_follow_what_is_said_where_nobody_saw_who_connected() -> None:
     # The lower port is guessed to be the server's; here it is the verifier's.
     data = capture(SPARSE.sent, client=("10.0.0.1", 80), server=("10.0.0.2", 50_000))
