@@ -1,13 +1,14 @@
-"""From captured packets to TCP segments: link layer, IP and its fragments, TCP."""
+"""From captured packets to TCP segments and RoCEv2 packets: link layer, IP and its fragments, TCP and UDP."""
 
 from __future__ import annotations
 
 from pp1wire.capture.events import PacketFinding
 from pp1wire.capture.fragments import Fragments
-from pp1wire.capture.ip import TCP, Fragment, parse_extensions, parse_ip
+from pp1wire.capture.ip import TCP, UDP, Fragment, parse_extensions, parse_ip
 from pp1wire.capture.links import network_offset
 from pp1wire.capture.packets import Segment, SkipCode, Skipped, parse_tcp
 from pp1wire.capture.pcapng import CapturedPacket
+from pp1wire.capture.rocev2 import CmMessage, RocePacket, parse_rocev2
 
 __all__ = ["Layers"]
 
@@ -22,8 +23,8 @@ class Layers:
     def __init__(self, fragments: Fragments | None = None) -> None:
         self._fragments = Fragments() if fragments is None else fragments
 
-    def add(self, packet: CapturedPacket) -> Segment | Skipped | None:
-        """The segment in a packet, or that of the datagram that it completes; None for other fragments.
+    def add(self, packet: CapturedPacket) -> Segment | RocePacket | CmMessage | Skipped | None:
+        """What a packet, or the datagram that it completes, holds; None for other fragments.
 
         Padding behind the IP packet is dropped.
         """
@@ -41,9 +42,11 @@ class Layers:
                 return Skipped(SkipCode.MALFORMED, "an IP fragment inside a fragmented datagram")
         if isinstance(found, Skipped):
             return found
-        if found.protocol != TCP:
-            return Skipped(SkipCode.NOT_TCP, f"IP protocol {found.protocol}")
-        return parse_tcp(found.source, found.destination, found.payload, found.length)
+        if found.protocol == TCP:
+            return parse_tcp(found.source, found.destination, found.payload, found.length)
+        if found.protocol == UDP:
+            return parse_rocev2(found.source, found.destination, found.payload, found.length)
+        return Skipped(SkipCode.NOT_TCP, f"IP protocol {found.protocol}")
 
     def take_lost(self) -> list[PacketFinding]:
         """Datagrams that were given up since the last call."""

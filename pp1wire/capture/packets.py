@@ -82,6 +82,8 @@ class SkipCode(StrEnum):
     """A header contradicts itself or the packet's length."""
     CUT = "cut"
     """The snapshot length cut the packet inside its headers."""
+    NOT_SEND = "not_send"
+    """RoCEv2 in another form than SENDs of a reliable connection: nothing is wrong, but it could carry something."""
     CONFLICT = "conflict"
     """Two fragments hold different bytes for the same place of a datagram; it was dropped."""
     MISSING_FRAGMENT = "missing_fragment"

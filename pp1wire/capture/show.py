@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 from pp1wire.capture._input import CutError
 from pp1wire.capture.dissect import Dissector, body_lines
 from pp1wire.capture.events import Chunk, Direction, Ended, Opened, PacketFinding, StreamFinding
+from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.places import Marks
 from pp1wire.capture.reassembly import Reassembler, stream_events
@@ -131,7 +132,8 @@ def _show_packets(reader: Iterable[CapturedPacket | Truncated], dissector: Disse
         if isinstance(event, Truncated):
             yield Shown(event.code, offset=event.offset, message=event.message)
         elif isinstance(event, PacketFinding):
-            yield Shown(str(event.code), event.packet, event.time_ns, message=event.message)
+            if event.code is not SkipCode.NOT_SEND:  # nothing that could be shown
+                yield Shown(str(event.code), event.packet, event.time_ns, message=event.message)
         elif isinstance(event, Opened):
             for direction in Direction:
                 ends = (event.connection.client, event.connection.server)

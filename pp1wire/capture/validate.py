@@ -15,6 +15,7 @@ from typing import Any, Final
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
+from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
 from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
@@ -261,9 +262,8 @@ class _Connections:
         if code not in self._told:
             self._told.add(code)
             message = f"{finding.message}; more packets of this kind are only counted"
-            self._report(
-                Finding(Severity.INCOMPLETE, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns)
-            )
+            severity = Severity.NOTE if finding.code is SkipCode.NOT_SEND else Severity.INCOMPLETE
+            self._report(Finding(severity, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns))
 
     def take(self, event: StreamEvent) -> None:
         """The next event of any connection."""
