@@ -1693,7 +1693,7 @@ end)()
 local frames = (function()
 -- Frame headers: what they hold, and whether they are to be believed.
 local unpack, hash64 = words.unpack, xxh3.hash64
-local T32 = 4294967296
+local T32 = 4294967296.0 -- a float in Lua 5.3, too, whose integers would wrap
 local HEADER_BYTES = schema.header_bytes
 
 -- A 64-bit number whose halves are given; above 2^53 it is rounded, so it is for order and for people, not for equality.
