@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pp1wire
-from pp1wire import cli_attack, cli_vectors
+from pp1wire import cli_attack, cli_dissector, cli_vectors
 from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
 from pp1wire.errors import PP1Error
 
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for add in (_demo, _validate, _show, _plan, _record, cli_attack.add, _vectors, _bench):
+    for add in (_demo, _validate, _show, _plan, _record, cli_attack.add, cli_dissector.add, _vectors, _bench):
         add(commands)
     return parser
 

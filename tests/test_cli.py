@@ -15,7 +15,7 @@ import pytest
 
 from pp1wire.cli import main
 
-COMMANDS = ("demo", "validate", "show", "plan", "record", "attack", "vectors", "bench")
+COMMANDS = ("demo", "validate", "show", "plan", "record", "attack", "dissector", "vectors", "bench")
 
 
 def pp1wire(*arguments):

@@ -41,6 +41,7 @@ def installed(wheel, tmp_path_factory):
 def test_wheel_carries_types_vectors_and_licence(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "pp1wire/py.typed" in names
+    assert "pp1wire/capture/pp1.lua" in names
     assert any(name.startswith("pp1wire/_vectors/") and name.endswith(".json") for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith(("tests/", "schemas/", "fuzz/"))]

@@ -76,7 +76,8 @@ class ConnectionJudge:
                 self._end_waiting()
             return
         if self._waiting and side.role is Direction.WORKER:
-            if isinstance(event, Chunk) or (isinstance(event, Ended) and event.reason is not EndReason.MISSING):
+            ended = isinstance(event, Ended) and event.reason is not EndReason.MISSING
+            if ended or (isinstance(event, Chunk) and not _misses_hello(side, event)):
                 self._end_waiting()  # the worker was there, and the verifier did not wait for it
                 self._handle(side, event)
                 return
@@ -121,6 +122,8 @@ class ConnectionJudge:
 
     def _handle(self, side: Side, event: Event) -> None:
         if isinstance(event, Chunk):
+            if self._judge is not None and _misses_hello(side, event):
+                self._miss(side, event.offset, event.time_ns, self._judge)
             side.bytes += len(event.data)
             side.end = event.offset + len(event.data)
             if self._judge is None:
@@ -251,13 +254,14 @@ class ConnectionJudge:
         if finding.code is FindingCode.CONFLICT:
             self._tell.doubtful = True
         elif finding.code in _MISSING:
-            self._miss(side, finding, self._judge)
+            self._miss(side, finding.offset + finding.length, finding.time_ns, self._judge, finding.length)
 
-    def _miss(self, side: Side, finding: StreamFinding, judge: Conversation) -> None:
-        side.end = finding.offset + finding.length
+    def _miss(self, side: Side, end: int, time_ns: int | None, judge: Conversation, length: int = 0) -> None:
+        """The `length` bytes before `end` are missing, or more than is known."""
+        side.end = end
         if side.mode is Mode.ALONE and side.alone is not None:
             side.uncertain = True
-            self._tell.take(side, side.alone.skip(finding.length), finding.time_ns)
+            self._tell.take(side, side.alone.skip(length), time_ns)
         elif side.mode is Mode.TOGETHER:
             agreed = judge.agreement is not None
             judge.lose(side.role)
@@ -347,3 +351,11 @@ class ConnectionJudge:
         if side.mode is Mode.OVER and verdicts and (error := verdicts[-1].error) is not None:
             self._summary.unjudged_bytes += offset + len(data) - error.offset
         side.marks.forget(side.walk.begin)
+
+
+def _misses_hello(side: Side, chunk: Chunk) -> bool:
+    """Whether the first packet of a stream that is joined late shows that its HELLO is not there."""
+    if side.bytes or not side.late:
+        return False
+    head = bytearray(chunk.data[:_HEAD])
+    return not is_hello(head) if len(head) == _HEAD else head[: len(MAGIC)] != MAGIC[: len(head)]

@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import BinaryIO, Literal, NamedTuple
 
-from pp1wire.errors import PP1Error
+from pp1wire.capture._input import CaptureError, Input, Readable
 
 __all__ = [
     "LINKTYPE_RAW",
@@ -25,6 +25,7 @@ __all__ = [
     "CapturedPacket",
     "PcapngReader",
     "PcapngWriter",
+    "Readable",
     "Truncated",
 ]
 
@@ -42,17 +43,6 @@ _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _IDB, _OBSOLETE_PB, _SPB, _EPB = 1, 2, 3, 6
 _OPT_COMMENT, _OPT_USERAPPL, _OPT_TSRESOL, _OPT_TSOFFSET = 1, 4, 9, 14
 _NANO = 1_000_000_000
-_READ_STEP = 1 << 20  # a length is a claim: memory grows with the bytes that really come
-
-
-class CaptureError(PP1Error):
-    """A capture cannot be read, or written, from `offset` (bytes from the start of the file) on."""
-
-    def __init__(self, offset: int, message: str) -> None:
-        super().__init__(f"capture, byte {offset}: {message}")
-        self.offset = offset
-        self.reason = message
-        """The message without the place."""
 
 
 class CapturedPacket(NamedTuple):
@@ -86,14 +76,6 @@ class Truncated(NamedTuple):
     def message(self) -> str:
         """One line."""
         return f"the file ends inside the block at byte {self.offset}: {self.available} of {self.needed} bytes"
-
-
-class Readable(Protocol):
-    """What the reader needs of a file; short reads are fine, b"" is the end."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """Up to `size` bytes."""
-        ...
 
 
 class _Order:
@@ -135,19 +117,17 @@ class PcapngReader:
     """
 
     def __init__(self, file: Readable, *, max_block: int = MAX_BLOCK, start: bytes = b"") -> None:
-        self._file = file
+        self._input = Input(file, start)
         self._max_block = max_block
-        self._start = start
-        self._offset = 0
         self._order = _LITTLE
         self._interfaces: list[_Interface] = []
 
     def __iter__(self) -> Iterator[CapturedPacket | Truncated]:
         number = 0
         while True:
-            at = self._offset
-            head = self._read(12)
-            if not head and at:
+            at = self._input.offset
+            head = self._input.read(12)
+            if not head and at and not self._input.cut:
                 return
             if at == 0 and not SECTION_HEADER.startswith(head[:4]):
                 raise CaptureError(0, f"not a pcapng file: expected {SECTION_HEADER.hex()}, got {head[:4].hex()}")
@@ -163,7 +143,7 @@ class PcapngReader:
                 raise CaptureError(at, f"block length: expected a multiple of 4, at least 12, got {length}")
             if length > self._max_block:
                 raise CaptureError(at, f"block length: expected at most {self._max_block}, got {length}")
-            block = head + self._read(length - 12)
+            block = head + self._input.read(length - 12)
             if len(block) < length:
                 yield Truncated(at, length, len(block))
                 return
@@ -182,20 +162,6 @@ class PcapngReader:
             elif kind == _SPB:
                 number += 1
                 yield self._simple_packet(at, block, number)
-
-    def _read(self, size: int) -> bytes:
-        """`size` bytes, or what is left of the file."""
-        parts = [self._start[:size]]
-        self._start = self._start[size:]
-        missing = size - len(parts[0])
-        while missing:
-            part = self._file.read(min(missing, _READ_STEP))
-            if not part:
-                break
-            parts.append(part)
-            missing -= len(part)
-        self._offset += size - missing
-        return b"".join(parts)
 
     @staticmethod
     def _byte_order(at: int, magic: bytes) -> _Order:

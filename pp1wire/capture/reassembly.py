@@ -16,6 +16,7 @@ Source: RFC 9293 (sequence numbers, acknowledgements, FIN, RST). What it promise
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 
 from pp1wire.capture._conversation import Arrival, Conversation
 from pp1wire.capture._pieces import Memory
@@ -32,8 +33,10 @@ from pp1wire.capture.events import (
     StreamEvent,
     StreamFinding,
 )
-from pp1wire.capture.packets import Endpoint, Segment, SkipCode, parse_packet
+from pp1wire.capture.layers import Layers
+from pp1wire.capture.packets import Endpoint, Segment, SkipCode, Skipped
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Truncated
+from pp1wire.capture.roce import RoceReassembler
 
 __all__ = [
     "Chunk",
@@ -79,7 +82,8 @@ class Reassembler:
         self._events: list[StreamEvent] = []
         self._table: dict[tuple[Endpoint, Endpoint], Conversation] = {}  # least recently seen first
         self._waiting: dict[Conversation, None] = {}  # those that hold something back, oldest first
-        self._connections = 0
+        self.numbers = count(1)
+        """Of connections yet to come."""
 
     @property
     def held(self) -> int:
@@ -129,8 +133,7 @@ class Reassembler:
         return self._take_events()
 
     def _settle(self, conversation: Conversation) -> None:
-        self._connections += 1
-        conversation.settle(self._connections)
+        conversation.settle(next(self.numbers))
 
     def _close(self, conversation: Conversation) -> None:
         self._waiting.pop(conversation, None)
@@ -162,21 +165,33 @@ def stream_events(
         packets: what a capture reader yields.
         reassembler: a new one with its default bounds unless given.
 
-    Raises the reader's `CaptureError`, after everything that the packets before it made known. Packets of other
-    protocols than TCP yield nothing; those that may carry TCP but cannot be read yield a `PacketFinding`.
+    RoCEv2 is read with the bounds of a new `RoceReassembler`. Raises the reader's `CaptureError`, after everything that
+    the packets before it made known. Packets of other protocols yield nothing; those that may carry one of these two
+    but cannot be read yield a `PacketFinding`.
     """
     reassembler = Reassembler() if reassembler is None else reassembler
+    layers, roce = Layers(), RoceReassembler(numbers=reassembler.numbers)
     try:
         for item in packets:
             if isinstance(item, Truncated):
                 yield item
                 continue
-            segment = parse_packet(item.link_type, item.data, item.original_length)
-            if isinstance(segment, Segment):
-                yield from reassembler.add(item.number, item.time_ns, segment)
-            elif segment.code is not SkipCode.NOT_TCP:
-                yield PacketFinding(segment.code, item.number, item.time_ns, segment.message)
+            found = layers.add(item)
+            if isinstance(found, Segment):
+                yield from reassembler.add(item.number, item.time_ns, found)
+            elif found is None:
+                yield from layers.take_lost()
+            elif not isinstance(found, Skipped):
+                yield from roce.add(item.number, item.time_ns, found)
+            elif found.code is not SkipCode.NOT_TCP:
+                yield PacketFinding(found.code, item.number, item.time_ns, found.message)
     except CaptureError:
-        yield from reassembler.finish()
+        yield from _rest(layers, reassembler, roce)
         raise
+    yield from _rest(layers, reassembler, roce)
+
+
+def _rest(layers: Layers, reassembler: Reassembler, roce: RoceReassembler) -> Iterator[Event]:
+    yield from layers.finish()
     yield from reassembler.finish()
+    yield from roce.finish()

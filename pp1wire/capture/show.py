@@ -7,18 +7,20 @@ frame whose body is not what its sender hashed is marked.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from pp1wire.capture._input import CutError
 from pp1wire.capture.dissect import Dissector, body_lines
 from pp1wire.capture.events import Chunk, Direction, Ended, Opened, PacketFinding, StreamFinding
-from pp1wire.capture.pcapng import CaptureError, PcapngReader, Readable, Truncated
+from pp1wire.capture.packets import SkipCode
+from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.places import Marks
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.scanner import FrameScanner, Scanned, Undecoded
-from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff, standard_input
+from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
 from pp1wire.capture.text import printable, time_text
 from pp1wire.wire import Frame, RemoteProtocolError
 from pp1wire.wire._schema_v2 import MAGIC
@@ -80,7 +82,7 @@ def show(path: str | os.PathLike[str], *, rows: bool = False, progress: Progress
     """Everything in a file, in order; "-" is the standard input.
 
     Args:
-        path: a pcapng file or a raw one-way stream.
+        path: a pcapng or pcap file or a raw one-way stream, also compressed by gzip or zstd.
         rows: whole columns instead of their first entries.
         progress: see `pp1wire.capture.sources.Progress`.
 
@@ -101,32 +103,37 @@ def show(path: str | os.PathLike[str], *, rows: bool = False, progress: Progress
 
 def show_file(file: Readable, name: str, *, rows: bool = False, progress: Progress | None = None) -> Iterator[Shown]:
     """As `show`, of an open binary file or pipe."""
-    counting = CountingFile(file, name, progress)
-    head = counting.read_fully(SNIFFED_BYTES)
+    source = open_source(CountingFile(file, name, progress), name)
     dissector = Dissector(rows=rows)
-    if sniff(head) is Kind.STREAM:
-        yield from _show_stream(counting, head, dissector)
+    if source.kind is Kind.STREAM:
+        yield from _show_stream(source.file, source.start, dissector)
     else:
-        yield from _show_packets(PcapngReader(counting, start=head), dissector)
+        yield from _show_packets(source.packets(), dissector)
 
 
 def _show_stream(file: CountingFile, start: bytes, dissector: Dissector) -> Iterator[Shown]:
     way = _Way(None, None, dissector)
-    data = start
-    while data:
-        yield from way.feed(data)
-        data = file.read(_STEP)
+    yield from way.feed(start)
+    cut = None
+    try:
+        while data := file.read(_STEP):
+            yield from way.feed(data)
+    except CutError as error:
+        cut = error
     yield from way.close()
+    if cut is not None:
+        yield Shown("truncated", offset=file.count, message=cut.reason)
 
 
-def _show_packets(reader: PcapngReader, dissector: Dissector) -> Iterator[Shown]:
+def _show_packets(reader: Iterable[CapturedPacket | Truncated], dissector: Dissector) -> Iterator[Shown]:
     ways: dict[tuple[int, Direction], _Way] = {}
     reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=_MAX_CONNECTIONS)
     for event in stream_events(reader, reassembler):
         if isinstance(event, Truncated):
             yield Shown(event.code, offset=event.offset, message=event.message)
         elif isinstance(event, PacketFinding):
-            yield Shown(str(event.code), event.packet, event.time_ns, message=event.message)
+            if event.code is not SkipCode.NOT_SEND:  # nothing that could be shown
+                yield Shown(str(event.code), event.packet, event.time_ns, message=event.message)
         elif isinstance(event, Opened):
             for direction in Direction:
                 ends = (event.connection.client, event.connection.server)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
-from pp1wire.capture.pcapng import SECTION_HEADER, CaptureError, Readable
+from pp1wire.capture._input import CutError
+from pp1wire.capture.compressed import COMPRESSED, Unpacked
+from pp1wire.capture.pcap import PCAP_MAGICS, PcapReader
+from pp1wire.capture.pcapng import SECTION_HEADER, CapturedPacket, CaptureError, PcapngReader, Readable, Truncated
 from pp1wire.wire._schema_v2 import MAGIC
 
 __all__ = [
@@ -17,7 +20,9 @@ __all__ = [
     "CountingFile",
     "Kind",
     "Progress",
+    "Source",
     "is_tls",
+    "open_source",
     "sniff",
     "standard_input",
 ]
@@ -35,19 +40,13 @@ TLS_TELLING_BYTES: Final = len(_TLS_HANDSHAKE)
 """How many of a stream's first bytes tell that it is TLS."""
 
 _TELL_EVERY = 4 << 20
-_OTHERS: Final = {
-    b"\xd4\xc3\xb2\xa1": "pcap",
-    b"\xa1\xb2\xc3\xd4": "pcap",
-    b"\x4d\x3c\xb2\xa1": "pcap",
-    b"\xa1\xb2\x3c\x4d": "pcap",
-}
-_COMPRESSED: Final = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 class Kind(StrEnum):
     """Kinds of file that are read."""
 
     PCAPNG = "pcapng"
+    PCAP = "pcap"
     STREAM = "stream"
     """The bytes of one direction of one connection."""
 
@@ -64,20 +63,23 @@ def sniff(head: bytes) -> Kind:
     """
     if head[: len(SECTION_HEADER)] == SECTION_HEADER:
         return Kind.PCAPNG
+    if head[:4] in PCAP_MAGICS:
+        return Kind.PCAP
     if head[: len(MAGIC)] == MAGIC:
         return Kind.STREAM
+    expected = "expected pcapng, pcap or a PP1 stream"
     if not head:
-        raise CaptureError(0, "expected pcapng or a PP1 stream, got an empty file")
-    if head[:4] in _OTHERS:
-        raise CaptureError(0, f"expected pcapng or a PP1 stream, got {_OTHERS[head[:4]]}; convert it: editcap IN OUT")
-    for magic, name in _COMPRESSED.items():
-        if head.startswith(magic):
-            raise CaptureError(0, f"expected pcapng or a PP1 stream, got {name}; unpack it first")
+        raise CaptureError(0, f"{expected}, got an empty file")
+    if (kind := _compression(head)) is not None:
+        raise CaptureError(0, f"{expected}, got {kind} inside a compressed file; unpack it first")
     if is_tls(head):
-        raise CaptureError(0, f"expected pcapng or a PP1 stream, got TLS; {TLS_ADVICE}")
-    raise CaptureError(
-        0, f"expected pcapng ({SECTION_HEADER.hex()}) or a PP1 stream ({MAGIC.hex()}), got {head[:4].hex()}"
-    )
+        raise CaptureError(0, f"{expected}, got TLS; {TLS_ADVICE}")
+    magics = [SECTION_HEADER.hex(), *(magic.hex() for magic in PCAP_MAGICS), MAGIC.hex()]
+    raise CaptureError(0, f"{expected} ({', '.join(magics)}), got {head[:4].hex()}")
+
+
+def _compression(head: bytes) -> str | None:
+    return next((kind for kind, magic in COMPRESSED.items() if head.startswith(magic)), None)
 
 
 def standard_input() -> Readable:
@@ -119,7 +121,39 @@ class CountingFile:
     def read_fully(self, size: int) -> bytes:
         """`size` bytes, or all that are left."""
         parts: list[bytes] = []
-        while size and (part := self.read(size)):
-            parts.append(part)
-            size -= len(part)
+        try:
+            while size and (part := self.read(size)):
+                parts.append(part)
+                size -= len(part)
+        except CutError:
+            if not parts:
+                raise
         return b"".join(parts)
+
+
+class Source(NamedTuple):
+    """A file whose kind is known."""
+
+    kind: Kind
+    start: bytes
+    """Its first bytes."""
+    file: CountingFile
+    """What follows `start`, unpacked."""
+
+    def packets(self) -> Iterable[CapturedPacket | Truncated]:
+        """The reader of a capture's packets."""
+        reader = PcapReader if self.kind is Kind.PCAP else PcapngReader
+        return reader(self.file, start=self.start)
+
+
+def open_source(file: CountingFile, name: str) -> Source:
+    """Recognise a file by its first bytes; gzip and zstd files are unpacked while they are read.
+
+    Raises `CaptureError` as `sniff`, and where a compressed file is damaged or cut before its first bytes are known.
+    """
+    head = file.read_fully(SNIFFED_BYTES)
+    kind = _compression(head)
+    if kind is not None:
+        file = CountingFile(Unpacked(file, head, kind), name)
+        head = file.read_fully(SNIFFED_BYTES)
+    return Source(sniff(head), head, file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from pp1wire.capture._input import CutError
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay, Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.pcapng import CaptureError, Readable
@@ -80,10 +81,16 @@ class _StreamJudge:
         hello = next((o.message for o in outcomes if not isinstance(o, Resumed | UnjudgedFrame)), None)
         if isinstance(hello, Hello):
             self._settle(hello)
-        while data := file.read(_STEP):
-            self._size += len(data)
-            self._take(self._judge.feed(data))
-        self._take(self._judge.close())
+        try:
+            while data := file.read(_STEP):
+                self._size += len(data)
+                self._take(self._judge.feed(data))
+        except CutError as error:  # what ends here is the file, not the stream
+            self._report(
+                Finding(Severity.INCOMPLETE, CaptureCode.TRUNCATED, error.reason, self._name, offset=self._size)
+            )
+        else:
+            self._take(self._judge.close())
         self._summary.unjudged_bytes += self._judge.unjudged_bytes
         self._summary.add_rounds(self._judge.counters, both_seen=False)
         direction = self._judge.direction

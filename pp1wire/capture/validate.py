@@ -15,9 +15,10 @@ from typing import Any, Final
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
-from pp1wire.capture.pcapng import CapturedPacket, CaptureError, PcapngReader, Readable, Truncated
+from pp1wire.capture.packets import SkipCode
+from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
-from pp1wire.capture.sources import SNIFFED_BYTES, CountingFile, Kind, Progress, sniff, standard_input
+from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
@@ -39,7 +40,7 @@ _STATUSES: Final = (
 
 @dataclass(slots=True)
 class FileResult:
-    """One file: its kind ("pcapng", "stream", or None), bytes read, and findings by severity."""
+    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, and findings by severity."""
 
     name: str
     kind: str | None = None
@@ -116,7 +117,7 @@ def validate(
     """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
 
     Args:
-        paths: pcapng files and raw one-way streams.
+        paths: pcapng and pcap files and raw one-way streams, also compressed by gzip or zstd.
         ports: server ports that speak PP1: what says otherwise there is invalid instead of skipped.
         peer: the other direction of a raw stream, whose HELLO settles the agreement.
         max_findings: kept of each severity; all are counted.
@@ -185,13 +186,12 @@ class Validator:
         self._open(name)
         counting = CountingFile(file, name, self._progress)
         try:
-            head = counting.read_fully(SNIFFED_BYTES)
-            kind = sniff(head)
-            self._file.kind = str(kind)
-            if kind is Kind.STREAM:
-                judge_stream(counting, head, name, self._report, self.result.summary, self._peer)
+            source = open_source(counting, name)
+            self._file.kind = str(source.kind)
+            if source.kind is Kind.STREAM:
+                judge_stream(source.file, source.start, name, self._report, self.result.summary, self._peer)
             else:
-                self._packets(PcapngReader(counting, start=head), name)
+                self._packets(source.packets(), name)
         except CaptureError as error:
             self._unreadable(error.reason, error.offset)
         self._file.size = counting.count
@@ -202,7 +202,7 @@ class Validator:
         self.result.files.append(self._file)
         self.result.summary.files += 1
 
-    def _packets(self, reader: PcapngReader, name: str) -> None:
+    def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
         pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held)
         reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
@@ -262,9 +262,8 @@ class _Connections:
         if code not in self._told:
             self._told.add(code)
             message = f"{finding.message}; more packets of this kind are only counted"
-            self._report(
-                Finding(Severity.INCOMPLETE, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns)
-            )
+            severity = Severity.NOTE if finding.code is SkipCode.NOT_SEND else Severity.INCOMPLETE
+            self._report(Finding(severity, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns))
 
     def take(self, event: StreamEvent) -> None:
         """The next event of any connection."""

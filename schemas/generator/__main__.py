@@ -11,7 +11,7 @@ from schemas.generator import model
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # In this order: the vectors are made with the code that the first one writes.
-OUTPUTS = ("python_output", "docs_output", "protocol_output", "c_output", "vectors_output")
+OUTPUTS = ("python_output", "docs_output", "protocol_output", "c_output", "lua_output", "vectors_output")
 
 
 def main() -> int:

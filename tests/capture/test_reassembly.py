@@ -695,11 +695,11 @@ def test_packets_that_cannot_be_read_are_findings_and_others_nothing() -> None:
     file = io.BytesIO()
     writer = PcapngWriter(file)
     good = build_ipv4_tcp(CLIENT, SERVER, 1, 2, 0, b"x")
-    writer.write_packet(1, b"\x60" + bytes(60))
+    writer.write_packet(1, b"\x50" + bytes(60))
     writer.write_packet(2, good[:9] + b"\x11" + good[10:])
     writer.write_packet(3, good)
     found = events_of(file.getvalue())
-    assert found[0] == PacketFinding("unsupported", 1, 1, "IPv6")
+    assert found[0] == PacketFinding("malformed", 1, 1, "IP version: expected 4 or 6, got 5")
     assert sum(isinstance(e, PacketFinding) for e in found) == 1
     assert stream(found) == b"x"
 

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pp1wire.capture.packets import MAX_PAYLOAD, Flags, Segment, internet_checksum, parse_packet
+from pp1wire.capture.layers import Layers
+from pp1wire.capture.packets import MAX_PAYLOAD, Flags, Segment, internet_checksum
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, PcapngReader
 from pp1wire.capture.reassembly import Chunk, Direction, Ended, EndReason, Event, StreamFinding, stream_events
 from pp1wire.capture.recorder import UNIX_SERVER_PORT, Recorder
@@ -35,7 +36,7 @@ def packets_of(data: bytes) -> list[tuple[CapturedPacket, Segment]]:
     found = []
     for packet in PcapngReader(io.BytesIO(data)):
         assert isinstance(packet, CapturedPacket)
-        segment = parse_packet(packet.link_type, packet.data, packet.original_length)
+        segment = Layers().add(packet)
         assert isinstance(segment, Segment), segment
         assert internet_checksum(packet.data[:20]) == 0
         pseudo = bytes(packet.data[12:20]) + struct.pack(">HH", 6, len(packet.data) - 20)

@@ -320,6 +320,16 @@ def test_honest_a_capture_that_lacks_only_the_handshake_is_judged_whole() -> Non
     assert result.summary.proposals == SPARSE.verifier.counters.proposals
 
 
+@pytest.mark.parametrize("piece", [None, 60, 300])
+def test_honest_a_capture_without_its_handshake_and_another_packet_is_incomplete(piece) -> None:
+    """Also where the answer's first bytes are missing, behind a whole offer."""
+    data = capture(SPARSE.sent[:6], piece=piece)
+    for number in range(4, len(blocks(data)) - 1):
+        result = judged(without(data, 1, 2, 3, number))
+        assert result.status is ExitStatus.INCOMPLETE, number
+        assert set(codes(result)) <= {"mid_stream", "one_way", "resumed", "unjudged", "gap", "unfinished"}
+
+
 def test_roles_follow_what_is_said_where_nobody_saw_who_connected() -> None:
     # The lower port is guessed to be the server's; here it is the verifier's.
     data = capture(SPARSE.sent, client=("10.0.0.1", 80), server=("10.0.0.2", 50_000))
@@ -651,20 +661,25 @@ def test_a_conflict_makes_what_follows_uncertain() -> None:
     assert not fault.uncertain  # found before the conflict was seen
 
 
+def fragment_of(number: int) -> bytes:
+    """The first fragment of a datagram with this number, whose others are missing."""
+    return bytes.fromhex("4500001c") + number.to_bytes(2, "big") + bytes.fromhex("20004006") + bytes(18)
+
+
 def test_packets_that_cannot_be_read_are_told_once_for_each_reason() -> None:
     file = io.BytesIO()
     recorder = Recorder(file)
     connection = recorder.open(CLIENT, SERVER, NOW)
     writer = recorder._writer
-    for _ in range(5):
-        writer.write_packet(NOW, b"\x60" + bytes(60))
+    for number in range(5):
+        writer.write_packet(NOW, fragment_of(number))
         writer.write_packet(NOW, b"\x45" + bytes(9))
     for who, data in SPARSE.sent:
         (connection.client_sent if who is VERIFIER else connection.server_sent)(data, NOW)
     connection.close(NOW)
     result = judged(file.getvalue())
-    assert codes(result) == ["unsupported", "malformed"]
-    assert result.summary.skipped_packets == {"unsupported": 5, "malformed": 5}
+    assert codes(result) == ["malformed", "missing_fragment"]
+    assert result.summary.skipped_packets == {"malformed": 5, "missing_fragment": 5}
     assert result.status is ExitStatus.INCOMPLETE
 
 
@@ -736,9 +751,9 @@ def test_the_summary_names_everything_that_was_not_judged_or_went_wrong() -> Non
     file = io.BytesIO()
     recorder = Recorder(file)
     recorder.open(CLIENT, SERVER, NOW)
-    recorder._writer.write_packet(NOW, b"\x60" + bytes(60))
+    recorder._writer.write_packet(NOW, fragment_of(1))
     text = "\n".join(report_lines(judged(file.getvalue())))
-    assert "packets not read      unsupported 1" in text
+    assert "packets not read      missing_fragment 1" in text
     late = Recorder(file := io.BytesIO()).open(CLIENT, SERVER, 2**64 - 1)
     late.client_sent(b"PP1W" + bytes(100), 2**64 - 1)
     assert "2554-07-21T23:34:33.709551615Z" in "".join(report_lines(judged(file.getvalue())))
