@@ -285,6 +285,23 @@ def test_acknowledged_packets_that_are_missing_are_a_gap_where_they_were_receive
     assert told == [b"one", b"before", FindingCode.GAP, b"behind"]
 
 
+@pytest.mark.parametrize("late", [True, False], ids=["captured late", "a clock that steps back"])
+def test_any_order_what_was_sent_before_a_packet_comes_out_before_its_answer(late) -> None:
+    """The question's first packet has a later time than the answer, but is followed by one with an earlier time."""
+    link = Link(psns={UP: 0, DOWN: 0}, acks=False)
+    link.handshake()
+    sent = [
+        (30, wire.packet(UP, wire.FIRST, 0x22, 0, b"one")),
+        (10, wire.packet(UP, wire.LAST, 0x22, 1, b"two")),
+        (20, wire.packet(DOWN, wire.ONLY, 0x11, 0, b"answer")),
+    ]
+    order = sorted(sent) if late else sent
+    later = [wire.packet(UP, wire.ONLY, 0x22, 2, b"more"), wire.packet(DOWN, wire.ONLY, 0x11, 1, b"more")]
+    behind = [(40 + n, p) for n, p in enumerate(later)]
+    events = run([*link.packets, *((link.time + t, p) for t, p in order + behind)])
+    assert [bytes(e.data) for e in events if isinstance(e, Chunk)] == [b"one", b"two", b"answer", b"more", b"more"]
+
+
 def test_a_disconnect_ends_both_directions_and_its_absence_leaves_them_open() -> None:
     for goodbye, reason in ((True, EndReason.FIN), (False, EndReason.MISSING)):
         events = run(conversation([(UP, b"one"), (DOWN, b"two")], goodbye=goodbye))
@@ -337,6 +354,21 @@ def test_honest_directions_that_cannot_be_told_apart_are_not_put_together() -> N
     result = judged(several(3, psn_step=0, port_step=0))
     assert Severity.INVALID not in {f.severity for f in result.findings}
     assert result.status is ExitStatus.INCOMPLETE
+    assert (codes(result).count("one_way"), result.summary.connections) == (6, 6)
+
+
+def test_honest_directions_of_two_connections_are_not_put_together() -> None:
+    """Only one direction of each is there, and its acknowledgements are of packets that are not."""
+    packets = []
+    for n, way in enumerate((UP, DOWN)):
+        link = Link(pairs=(0x10 + n, 0x90 + n), psns={UP: 1000 + n * 100_000, DOWN: 5_000_000 + n * 100_000})
+        for who, data in TALK.sent:
+            link.send(who, data)
+        address = wire.ENDS[way][0].address
+        packets += [(time_ns, p) for time_ns, p in link.packets if p[12:16] == address]
+    result = judged(sorted(packets))
+    assert (codes(result).count("one_way"), result.summary.connections) == (2, 2)
+    assert Severity.INVALID not in {f.severity for f in result.findings}
 
 
 def test_unknown_operations_are_a_note_and_counted() -> None:
