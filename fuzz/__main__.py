@@ -30,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
         options = parser.parse_args(arguments)
     except SystemExit as stop:
         return _USAGE if stop.code else 0
+    if not options.seconds > 0 or (options.inputs is not None and options.inputs < 1):
+        print("--seconds, --inputs: expected a number above 0", file=sys.stderr)
+        return _USAGE
     if options.replay is not None:
         return _replay(options.replay, options.harness)
     if options.engine == guided.ENGINE:

@@ -90,7 +90,12 @@ class _Attack:
             self._worker = accepting(replace(self._worker, representations=mask))
             await self.serves()
         except (ConnectError, SetupError) as error:
-            raise Unreachable(f"{self.settings.address}: no valid conversation: {error}") from None
+            hint = (
+                "see the worker's log"
+                if self.settings.tls
+                else "if it speaks TLS, give --tls-ca, --tls-cert and --tls-key"
+            )
+            raise Unreachable(f"{self.settings.address}: no valid conversation: {error}; {hint}") from None
         return self._worker
 
     async def _answer(self, terms: Terms) -> Hello:

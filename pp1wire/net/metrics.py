@@ -99,11 +99,13 @@ def register(end: End, registry: CollectorRegistry | None = None) -> None:
         registry: prometheus-client's default one unless given.
 
     Raises:
-        NetError: prometheus-client is not installed, or `end` is none.
+        NetError: prometheus-client is not installed, `end` is none, or a server that does not know its port yet.
         ValueError: another collector of the registry has metrics of these names.
     """
     if not isinstance(end, WorkerServer | VerifierClient):
         raise NetError(f"metrics: expected a WorkerServer or a VerifierClient, got {type(end).__name__}")
+    if isinstance(end, WorkerServer) and str(end.address).endswith(":0"):
+        raise NetError(f"metrics: {end.address} has no port yet; register the server after it has started")
     _collector(registry).add(end)
 
 

@@ -18,7 +18,7 @@ from pp1wire.net.models import Tokens
 from pp1wire.protocol import Proposal, TargetOnly
 from pp1wire.protocol.compose import unsigned
 from pp1wire.sampling import Key, ProposalRefused, proposal_seed, verification_seed
-from pp1wire.wire import CommitKind
+from pp1wire.wire import CommitKind, Representation
 
 if TYPE_CHECKING:
     from pp1wire.net.client import VerifierClient
@@ -89,7 +89,7 @@ class Request:
         Args:
             depth: positions to draft; the agreed maximum unless given.
             temperature: of the draft alone; the target's belongs into the target's logits.
-            support: k of a sparse row; the agreed maximum unless given.
+            support: k of a sparse row, the agreed maximum unless given; of no account where the worker chose dense rows.
 
         Raises:
             LocalProtocolError: a proposal is held, or an argument does not fit the agreement.
@@ -206,6 +206,8 @@ class Request:
             return self._none("prefix_limit")
         if self._connection is None and not self._open_on(connection):
             return self._none("no_slot")
+        if agreement.representation is Representation.DENSE:
+            support = None
         try:
             connection.core.step(
                 self._session, asyncio.get_running_loop().time(), depth=depth, temperature=temperature, support=support

@@ -102,3 +102,9 @@ def test_a_report_goes_from_one_process_to_another(tmp_path):
     assert (read.harness, read.engine, read.inputs, read.rate) == ("capture", "atheris", 1, 0.5)
     assert read.reached == {"HELLO": 1, "STEP": 1}
     assert one_frame.decode is decode
+
+
+@pytest.mark.parametrize("nothing", [["--seconds", "0"], ["--seconds", "-1"], ["--seconds", "nan"], ["--inputs", "0"]])
+def test_fuzzing_nothing_is_wrong_usage(nothing, capsys):
+    assert command.main(nothing) == 64
+    assert "expected a number above 0" in capsys.readouterr().err

@@ -35,6 +35,17 @@ def test_a_request_is_decoded(tmp_path, representation, unix):
     assert not (tmp_path / "w").exists()
 
 
+def test_a_support_is_of_sparse_rows_and_of_no_account_where_the_worker_chose_dense_ones(tmp_path):
+    async def main():
+        async with pair(None, Representation.DENSE) as (_, client):
+            return await collect(client, support=3)
+
+    rounds = run(main())
+    assert len(tokens(rounds)) == 40
+    assert all(r.fallback is None for r in rounds)
+    assert sum(r.accepted for r in rounds) > 0
+
+
 def test_rows_stay_paired_and_four_in_flight_draw_what_one_at_a_time_draws():
     prompts = [(n, 5, n) for n in range(8)]
 

@@ -241,6 +241,8 @@ def test_names_that_another_collector_has_are_refused():
 
 
 def test_only_ends_have_metrics():
+    with pytest.raises(NetError, match="has no port yet; register the server after it has started"):
+        register(WorkerServer("127.0.0.1:0", DraftToy(), terms()))
     with pytest.raises(NetError, match="expected a WorkerServer or a VerifierClient, got str"):
         register("127.0.0.1:1")
 
