@@ -50,7 +50,7 @@ def check_no_fall(before, after):
 
 
 def test_every_counter_is_a_metric_and_every_label_value_is_there_at_zero_from_the_start():
-    registry, server = CollectorRegistry(), WorkerServer("127.0.0.1:0", DraftToy(), terms())
+    registry, server = CollectorRegistry(), WorkerServer("127.0.0.1:2", DraftToy(), terms())
     client = VerifierClient("127.0.0.1:1", terms())
     register(server, registry)
     register(client, registry)
