@@ -114,8 +114,9 @@ def _legal(spec: FieldSpec) -> Callable[[Any], Any] | None:
 
 
 def _text(value: bytes) -> str | None:
-    text = value.rstrip(b"\0")
-    return text.decode("ascii") if all(0x20 <= byte < 0x7F for byte in text) else None
+    held = value.rstrip(b"\0")
+    text = held.decode("ascii") if held.isascii() else "\0"
+    return text if text.isprintable() else None
 
 
 def _field_fault(frame: Frame, spec: FieldSpec, value: Any) -> RemoteProtocolError:

@@ -130,7 +130,7 @@ def _check_q(frame: Frame, agreement: Agreement, bits: Bits, counts: Counts) -> 
         part = bits[start : start + BLOCK]
         mass = dyadic_counts(part, counts[start : start + len(part)], scratch[:, : len(part)])
         if mass is None:
-            bad = _bad_entries(part, sparse)
+            bad = _bad_entries(part, sparse, scratch[:, : len(part)])
             index = int(bad.argmax())
             if bad[index]:
                 _fail_entry(frame, agreement, start + index, part[index])
@@ -143,12 +143,15 @@ def _check_q(frame: Frame, agreement: Agreement, bits: Bits, counts: Counts) -> 
     return None if too_large else total
 
 
-def _bad_entries(bits: Bits, sparse: bool) -> npt.NDArray[np.bool_]:
+def _bad_entries(bits: Bits, sparse: bool, scratch: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    scaled, whole = scratch
     # What no total can hold is for the mass to tell; here it counts as 1, so that nothing overflows and no NaN is computed with.
-    scaled = np.minimum(bits, np.uint32(_ONE_BITS)).view(np.float32) * np.float32(Q_TOTAL)
-    bad = np.trunc(scaled) != scaled
+    np.minimum(bits, np.uint32(_ONE_BITS), out=scaled.view(np.uint32))
+    np.multiply(scaled, np.float32(Q_TOTAL), out=scaled)
+    np.trunc(scaled, out=whole)
+    bad = whole != scaled
     # By bits, as a thread may take subnormal numbers for zero. Zero wraps to the largest.
-    bad |= bits - np.uint32(1) < np.uint32(_SMALLEST_BITS - 1)
+    bad |= np.subtract(bits, np.uint32(1), out=whole.view(np.uint32)) < np.uint32(_SMALLEST_BITS - 1)
     bad |= bits >= _EXPONENT
     if sparse:
         bad |= bits == 0
