@@ -18,15 +18,22 @@ def test_there_are_the_two_snippets():
     assert len(SNIPPETS) == 2
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=["encode and decode", "serve and decode"])
-def test_snippet_runs(snippet):
+def output_of(snippet):
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", snippet], capture_output=True, text=True, timeout=60, check=False
     )
     assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=["encode and decode", "serve and decode"])
+def test_snippet_runs(snippet):
+    printed = output_of(snippet)
     if "decode(client" in snippet:
-        # It must show speculation at work: rounds with accepted drafts.
-        assert re.search(r"^[1-5] (BONUS|CORRECTION|NONE) ", result.stdout, flags=re.MULTILINE), result.stdout
+        # It must show speculation at work: rounds with accepted drafts. Its seeds are new each time, and a text of twenty tokens
+        # without one comes once in some hundred runs.
+        accepted = re.compile(r"^[1-5] (BONUS|CORRECTION|NONE) ", flags=re.MULTILINE)
+        assert any(accepted.search(text) for text in (printed, output_of(snippet), output_of(snippet))), printed
 
 
 @pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda p: p.name)

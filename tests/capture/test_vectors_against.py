@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -209,14 +210,26 @@ GOOD = "say(json.dumps({'name': name, 'reject': 'bad_magic'}))\n"
     ],
     ids=range(22),
 )  # fmt: skip
-def test_what_a_decoder_does_wrong_is_one_clear_error_and_nothing_stays(text: str, message: str) -> None:
+def test_what_a_decoder_does_wrong_is_one_clear_error_and_nothing_stays(
+    text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = []
+
+    class Known(subprocess.Popen):
+        def __init__(self, *args, **options) -> None:
+            super().__init__(*args, **options)
+            children.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Known)
     started = time.monotonic()
     with pytest.raises(DecoderError, match=message) as caught:
         run_against(program(text), vectors=[BY_NAME["frames/magic"]], seconds=0.5)
     assert str(caught.value).splitlines()[0].startswith(("frames/magic: ", sys.executable))
     assert time.monotonic() - started < 10
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    [child] = children
+    assert child.returncode is not None
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.pid, 0)
 
 
 def test_one_that_does_not_read_is_not_waited_for() -> None:
