@@ -33,7 +33,7 @@ def test_snippet_runs(snippet):
         # It must show speculation at work: rounds with accepted drafts. Its seeds are new each time, and a text of twenty tokens
         # without one comes once in some hundred runs.
         accepted = re.compile(r"^[1-5] (BONUS|CORRECTION|NONE) ", flags=re.MULTILINE)
-        assert any(accepted.search(text) for text in (printed, output_of(snippet), output_of(snippet))), printed
+        assert accepted.search(printed) or any(accepted.search(output_of(snippet)) for _ in range(2)), printed
 
 
 @pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda p: p.name)

@@ -78,19 +78,18 @@ def encode(message: Message, agreement: Agreement | None, sequence: int) -> byte
     return encoded
 
 
-def decode_frame(frame: Frame, agreement: Agreement | None, seen: Seen | None = None) -> Message:
+def decode_frame(frame: Frame, agreement: Agreement | None) -> Message:
     """The message in a frame that a `FrameSplitter` returned; its arrays own their bytes.
 
     Args:
         frame: verified header, unjudged body.
         agreement: the connection's; None for a HELLO.
-        seen: values of the messages before it, which this one shares where they are equal; kept small.
 
     Raises:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
     if frame.header.message_type is not MessageType.REPLY:
-        return decode_body(frame, agreement, Seen() if seen is None else seen)
+        return decode_body(frame, agreement, Seen())
     batch, error = read_rows([frame], _required(agreement))
     if error is not None:
         raise error
