@@ -8,8 +8,10 @@ from typing import Final
 from pp1wire.capture._side import Mode, Side
 from pp1wire.capture.events import Connection, FindingCode, StreamFinding
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
+from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.summary import Latencies, Summary
+from pp1wire.protocol import Judged
 from pp1wire.wire import Hello, HelloRole, RejectCode, RemoteProtocolError
 
 __all__ = ["Teller"]
@@ -26,12 +28,20 @@ class Teller:
         advice: what to do about a stream that does not begin as PP1; "" for nothing.
     """
 
-    def __init__(self, connection: Connection, file: str, report: Callable[[Finding], None], summary: Summary) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        file: str,
+        report: Callable[[Finding], None],
+        summary: Summary,
+        observe: Observe | None = None,
+    ) -> None:
         self._connection = connection
         self._endpoints = f"{connection.client} → {connection.server}"
         self._file = file
         self._report = report
         self._summary = summary
+        self._observe = observe
         self._latencies = Latencies(summary)
         self.hellos: dict[HelloRole, Hello] = {}
         self.doubtful = False
@@ -50,8 +60,17 @@ class Teller:
                 self._latencies.see(outcome, time_ns)
                 if isinstance(outcome.message, Hello):
                     self.hellos[outcome.message.role] = outcome.message
+                if self._observe is not None:
+                    self._observe(self._seen(side, outcome, time_ns))
                 if outcome.error is not None:
                     self._reject(side, outcome.error)
+
+    def _seen(self, side: Side, verdict: Judged, time_ns: int | None) -> Seen:
+        packet, _ = side.marks.at(verdict.offset)
+        uncertain = side.uncertain or self.doubtful
+        return Seen(
+            self._file, self._connection.number, self._endpoints, side.role, verdict, packet, time_ns, uncertain
+        )
 
     def _unjudged(self, side: Side, outcome: UnjudgedFrame) -> None:
         self._summary.frames[outcome.message_type.name.lower()] += 1

@@ -10,6 +10,7 @@ from pp1wire.capture._teller import Teller
 from pp1wire.capture.events import Chunk, Connection, Ended, EndReason, FindingCode, StreamFinding
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
+from pp1wire.capture.observing import Observe
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
 from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
@@ -39,6 +40,7 @@ class ConnectionJudge:
         report: receives each finding.
         summary: totals to add to.
         named: the caller says that this is PP1, so that anything else is a fault.
+        observe: receives each verdict.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class ConnectionJudge:
         summary: Summary,
         *,
         named: bool = False,
+        observe: Observe | None = None,
     ) -> None:
         self._connection = connection
-        self._tell = Teller(connection, file, report, summary)
+        self._tell = Teller(connection, file, report, summary, observe)
         self._summary = summary
         self._named = named
         self._sides = {Way.TO_SERVER: Side(Direction.VERIFIER), Way.TO_CLIENT: Side(Direction.WORKER)}

@@ -7,6 +7,7 @@ from typing import Final
 
 from pp1wire.capture._input import CutError
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
+from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay, Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.pcapng import CaptureError, Readable
 from pp1wire.capture.sources import CountingFile
@@ -46,6 +47,7 @@ def judge_stream(
     report: Callable[[Finding], None],
     summary: Summary,
     peer: Hello | None = None,
+    observe: Observe | None = None,
 ) -> None:
     """Judge a raw stream to its end.
 
@@ -56,16 +58,25 @@ def judge_stream(
         report: receives each finding.
         summary: totals to add to.
         peer: the other direction's HELLO: settles the agreement.
+        observe: receives each verdict.
     """
-    _StreamJudge(name, report, summary, peer).run(file, start)
+    _StreamJudge(name, report, summary, peer, observe).run(file, start)
 
 
 class _StreamJudge:
-    def __init__(self, name: str, report: Callable[[Finding], None], summary: Summary, peer: Hello | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        report: Callable[[Finding], None],
+        summary: Summary,
+        peer: Hello | None,
+        observe: Observe | None,
+    ) -> None:
         self._name = name
         self._report = report
         self._summary = summary
         self._peer = peer
+        self._observe = observe
         self._judge = OneWay()
         self._settled = False
         self._size = 0
@@ -133,6 +144,8 @@ class _StreamJudge:
                     self._find(Severity.INCOMPLETE, CaptureCode.UNJUDGED, message, outcome.offset)
             elif not isinstance(outcome, Resumed):
                 self._summary.count_frame(outcome)
+                if self._observe is not None:
+                    self._observe(Seen(self._name, 1, None, outcome.direction, outcome, None, None, uncertain=False))
                 if outcome.error is not None:
                     self._reject(outcome.error)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
+from pp1wire.capture.observing import Observe
 from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
@@ -113,6 +114,7 @@ def validate(
     peer: str | os.PathLike[str] | None = None,
     max_findings: int = 1000,
     progress: Progress | None = None,
+    observe: Observe | None = None,
 ) -> Result:
     """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
 
@@ -122,12 +124,17 @@ def validate(
         peer: the other direction of a raw stream, whose HELLO settles the agreement.
         max_findings: kept of each severity; all are counted.
         progress: see `Progress`.
+        observe: receives each verdict, in the order of the capture.
 
     Raises:
         CaptureError: `peer` cannot be read, or does not begin with a HELLO.
     """
     validator = Validator(
-        ports=ports, peer=None if peer is None else read_hello(peer), max_findings=max_findings, progress=progress
+        ports=ports,
+        peer=None if peer is None else read_hello(peer),
+        max_findings=max_findings,
+        progress=progress,
+        observe=observe,
     )
     for path in paths:
         validator.add_path(path)
@@ -155,6 +162,7 @@ class Validator:
         max_findings: int = 1000,
         max_held: int = MAX_HELD,
         progress: Progress | None = None,
+        observe: Observe | None = None,
     ) -> None:
         self.result = Result()
         self._ports = frozenset(ports)
@@ -162,6 +170,7 @@ class Validator:
         self._max_findings = max_findings
         self._max_held = max_held
         self._progress = progress
+        self._observe = observe
         self._file = FileResult("")
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
@@ -189,7 +198,9 @@ class Validator:
             source = open_source(counting, name)
             self._file.kind = str(source.kind)
             if source.kind is Kind.STREAM:
-                judge_stream(source.file, source.start, name, self._report, self.result.summary, self._peer)
+                judge_stream(
+                    source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
+                )
             else:
                 self._packets(source.packets(), name)
         except CaptureError as error:
@@ -204,7 +215,7 @@ class Validator:
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
-        pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held)
+        pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held, self._observe)
         reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
         try:
             for event in stream_events(_counted(reader, self.result.summary), reassembler):
@@ -243,12 +254,14 @@ class _Connections:
         summary: Summary,
         ports: frozenset[int],
         max_held: int,
+        observe: Observe | None,
     ) -> None:
         self._file = file
         self._report = report
         self._summary = summary
         self._ports = ports
         self._max_held = max_held
+        self._observe = observe
         self._open: dict[int, ConnectionJudge] = {}
         self._ended: dict[int, int] = {}
         self._held: dict[int, int] = {}
@@ -292,7 +305,7 @@ class _Connections:
 
     def _judge(self, connection: Connection) -> ConnectionJudge:
         named = connection.server.port in self._ports
-        return ConnectionJudge(connection, self._file, self._report, self._summary, named=named)
+        return ConnectionJudge(connection, self._file, self._report, self._summary, named=named, observe=self._observe)
 
     def _give_up_largest(self) -> None:
         number = max(self._held, key=lambda n: (self._held[n], -n))
