@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pp1wire.capture._side import Mode, Side
-from pp1wire.capture.events import Connection, FindingCode, StreamFinding
+from pp1wire.capture.events import Chunk, Connection, FindingCode, StreamFinding
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
@@ -64,6 +64,26 @@ class Teller:
                     self._observe(self._seen(side, outcome, time_ns))
                 if outcome.error is not None:
                     self._reject(side, outcome.error)
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants every verdict."""
+        return self._observe is not None
+
+    def take_all(self, batch: Sequence[tuple[Side, Chunk]], verdicts: Sequence[tuple[int, Judged]]) -> None:
+        """Tell and count what chunks have settled, none of it wrong; each verdict with the index of the chunk that settled it."""
+        told = 0
+        for index, (side, chunk) in enumerate(batch):
+            side.bytes += len(chunk.data)
+            side.end = chunk.offset + len(chunk.data)
+            side.marks.add(chunk.offset, chunk.packet, chunk.time_ns)
+            while told < len(verdicts) and verdicts[told][0] == index:
+                verdict = verdicts[told][1]
+                told += 1
+                self._summary.count_frame(verdict)
+                self._latencies.see(verdict, chunk.time_ns)
+                if self._observe is not None:
+                    self._observe(self._seen(side, verdict, chunk.time_ns))
 
     def _seen(self, side: Side, verdict: Judged, time_ns: int | None) -> Seen:
         packet, _ = side.marks.at(verdict.offset)

@@ -14,7 +14,7 @@ from pp1wire.capture.observing import Observe
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
 from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
-from pp1wire.protocol import ConnectionState, Conversation, Direction
+from pp1wire.protocol import ConnectionState, Conversation, Direction, Piece
 from pp1wire.wire import HelloRole
 from pp1wire.wire._schema_v2 import MAGIC
 from pp1wire.wire.header import HEADER_BYTES
@@ -25,6 +25,7 @@ Event: TypeAlias = Chunk | StreamFinding | Ended
 
 _HEAD: Final = HEADER_BYTES + 1  # a HELLO's header and its role
 _MAX_WAITING: Final = 1 << 20
+_MAX_BATCH: Final = 1 << 21
 _EVENT_BYTES = 600  # what Python holds for an event, however few bytes it brings
 _MAX_EARLY: Final = 16
 _MISSING: Final = (FindingCode.GAP, FindingCode.CUT, FindingCode.MID_STREAM)
@@ -62,15 +63,24 @@ class ConnectionJudge:
         self._early: list[tuple[Side, StreamFinding]] = []  # findings from before that is known
         self._waiting: list[Chunk | StreamFinding | Ended] = []  # see _must_wait
         self._waiting_bytes = 0
+        self._batch: list[tuple[Side, Chunk]] = []  # judged together later, at a fraction of the cost
+        self._batch_bytes = 0
 
     @property
     def held(self) -> int:
         """Bytes held of unfinished frames, and while waiting."""
-        return sum(side.held for side in self._sides.values()) + self._waiting_bytes
+        return sum(side.held for side in self._sides.values()) + self._waiting_bytes + self._batch_bytes
 
     def take(self, event: Event) -> None:
-        """The next event of the connection."""
+        """The next event of the connection. What is fine may be judged with what follows; `catch_up` does it now."""
         side = self._sides[event.direction]
+        if isinstance(event, Chunk) and self._goes_well():
+            self._batch.append((side, event))
+            self._batch_bytes += _EVENT_BYTES + len(event.data)
+            if self._batch_bytes > _MAX_BATCH:
+                self.catch_up()
+            return
+        self.catch_up()
         if self._must_wait(side):
             self._waiting.append(event)
             self._waiting_bytes += _EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
@@ -88,8 +98,26 @@ class ConnectionJudge:
         self._handle(side, event)
         self._end_waiting()
 
+    def catch_up(self) -> None:
+        """Judge everything that was taken."""
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        if not batch or self._judge is None:
+            return
+        pieces = [Piece(side.role, chunk.data) for side, chunk in batch]
+        verdicts = self._judge.feed_together(pieces, each_row=self._tell.is_watched)
+        if verdicts is None:
+            for side, chunk in batch:
+                self._handle(side, chunk)
+            return
+        self._tell.take_all(batch, verdicts)
+        for side in self._sides.values():
+            offset, sequence, begun = self._judge.in_progress(side.role)
+            side.marks.forget(offset)
+            side.walk.resume(offset, sequence, begun)
+
     def finish(self) -> None:
         """The connection is over: both directions have ended."""
+        self.catch_up()
         sides = self._sides.values()
         if self._judge is None:
             self._summary.skipped_connections += 1
@@ -110,6 +138,7 @@ class ConnectionJudge:
 
     def give_up(self, limit: int) -> None:
         """Judge it no further, to free what it holds."""
+        self.catch_up()
         message = f"unfinished frames of all connections exceed {limit} bytes: this one is judged no further"
         self._tell.find(None, Severity.INCOMPLETE, CaptureCode.GIVEN_UP, message)
         for side in self._sides.values():
@@ -138,6 +167,15 @@ class ConnectionJudge:
         elif self._judge is not None:
             self._ended(side, event, self._judge)
         side.ended = side.ended or isinstance(event, Ended)
+
+    def _goes_well(self) -> bool:
+        """Whether all so far is known, and judged in both directions."""
+        return (
+            self._judge is not None
+            and self._judge.agreement is not None
+            and not self._waiting
+            and all(side.mode is Mode.TOGETHER and side.handover is None for side in self._sides.values())
+        )
 
     def _other(self, side: Side) -> Side:
         return next(other for other in self._sides.values() if other is not side)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from pp1wire.wire import RejectCode, RemoteProtocolError
 
-__all__ = ["CaptureCode", "ExitStatus", "Finding", "Severity", "reject_finding"]
+__all__ = ["CaptureCode", "ExitStatus", "Finding", "KeptFindings", "Severity", "reject_finding"]
 
 
 class Severity(StrEnum):
@@ -144,3 +145,61 @@ def reject_finding(
         identity=error.identity,
         uncertain=uncertain,
     )
+
+
+class KeptFindings:
+    """The first findings of each severity in the order of the capture, whatever the order in which connections were judged.
+
+    The findings of a connection stay in their order, each where the capture has shown it and all before it: at the latest
+    packet of them. What no packet shows comes behind, by connection, and last what concerns the file.
+
+    Args:
+        most: kept of each severity.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[Severity, list[_Placed]] = {}
+        self._count = 0
+        self._shown: dict[int, float] = {}  # by connection, the least recent first
+
+    def add(self, finding: Finding) -> None:
+        """Keep it, unless there are enough before it."""
+        kept = self._kept.setdefault(finding.severity, [])
+        self._count += 1
+        kept.append((self._shown_at(finding), _or_last(finding.connection), self._count, finding))
+        if len(kept) > 2 * self._most:
+            self._shorten(kept)
+
+    def ordered(self) -> list[Finding]:
+        """All of every severity."""
+        for kept in self._kept.values():
+            self._shorten(kept)
+        return [placed[3] for placed in sorted((p for kept in self._kept.values() for p in kept), key=_place)]
+
+    def _shown_at(self, finding: Finding) -> float:
+        packet = _or_last(finding.packet)
+        if finding.connection is None:
+            return packet
+        packet = max(packet, self._shown.pop(finding.connection, 0))
+        self._shown[finding.connection] = packet
+        if len(self._shown) > _MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+        return packet
+
+    def _shorten(self, kept: list[_Placed]) -> None:
+        kept.sort(key=_place)
+        del kept[self._most :]
+
+
+_Placed: TypeAlias = tuple[float, float, int, Finding]
+_MAX_SHOWN: Final = 1 << 14
+"""Connections whose latest packet with a finding is known: more than are ever followed at a time."""
+
+
+def _place(placed: _Placed) -> tuple[float, float, int]:
+    return placed[:3]
+
+
+def _or_last(number: int | None) -> float:
+    return math.inf if number is None else number

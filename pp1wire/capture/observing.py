@@ -29,4 +29,4 @@ class Seen(NamedTuple):
 
 
 Observe: TypeAlias = Callable[[Seen], None]
-"""Called for every verdict of a connection in its order; of different connections in the order of the capture."""
+"""Called for every verdict of a connection in its order; connections that overlap in time take turns."""

@@ -53,6 +53,13 @@ class Walk:
         self.head = bytearray()
         """The bytes from `next` on, fewer than a header."""
 
+    def resume(self, begin: int, sequence: int | None, head: bytes) -> None:
+        """Frames up to `begin` were verified elsewhere; `head` are the bytes from there on, of the frame of this number."""
+        self.begin = self.next = begin
+        self.sequence = self.sequence if sequence is None else sequence - 1
+        self.head = bytearray()
+        self.feed(begin, head)
+
     def feed(self, offset: int, data: bytes | memoryview) -> None:
         """The bytes at `offset`, which follow those fed before."""
         end = offset + len(data)

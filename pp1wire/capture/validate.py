@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
-from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, Severity
+from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
 from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
@@ -124,7 +124,7 @@ def validate(
         peer: the other direction of a raw stream, whose HELLO settles the agreement.
         max_findings: kept of each severity; all are counted.
         progress: see `Progress`.
-        observe: receives each verdict, in the order of the capture.
+        observe: receives each verdict, of each connection in order.
 
     Raises:
         CaptureError: `peer` cannot be read, or does not begin with a HELLO.
@@ -171,7 +171,8 @@ class Validator:
         self._max_held = max_held
         self._progress = progress
         self._observe = observe
-        self._file = FileResult("")
+        self._file, self._found = FileResult(""), KeptFindings(max_findings)
+        self._kept: Counter[Severity] = Counter()
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
         """Judge a file; "-" is the standard input."""
@@ -182,13 +183,12 @@ class Validator:
             with Path(path).open("rb") as file:
                 return self.add(file, name)
         except OSError as error:
-            self._open(name)
-            self._unreadable(f"cannot open: {error.strerror}", None)
-            return self._file
+            reason = f"cannot open: {error.strerror}"
         except CaptureError as error:
-            self._open(name)
-            self._unreadable(error.reason, None)
-            return self._file
+            reason = error.reason
+        self._open(name)
+        self._unreadable(reason, None)
+        return self._close()
 
     def add(self, file: Readable, name: str) -> FileResult:
         """Judge a binary file or pipe, to its end."""
@@ -206,12 +206,19 @@ class Validator:
         except CaptureError as error:
             self._unreadable(error.reason, error.offset)
         self._file.size = counting.count
-        return self._file
+        return self._close()
 
     def _open(self, name: str) -> None:
-        self._file = FileResult(name)
+        self._file, self._found = FileResult(name), KeptFindings(self._max_findings)
         self.result.files.append(self._file)
         self.result.summary.files += 1
+
+    def _close(self) -> FileResult:
+        for finding in self._found.ordered():
+            if self._kept[finding.severity] < self._max_findings:
+                self._kept[finding.severity] += 1
+                self.result.findings.append(finding)
+        return self._file
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
@@ -240,8 +247,7 @@ class Validator:
         severity = str(finding.severity)
         self._file.counts[severity] += 1
         self.result.counts[severity] += 1
-        if self.result.counts[severity] <= self._max_findings:
-            self.result.findings.append(finding)
+        self._found.add(finding)
 
 
 class _Connections:
@@ -309,8 +315,14 @@ class _Connections:
 
     def _give_up_largest(self) -> None:
         number = max(self._held, key=lambda n: (self._held[n], -n))
-        self._open[number].give_up(self._max_held)
-        self._total -= self._held.pop(number)
+        judge = self._open[number]
+        judge.catch_up()
+        held = judge.held
+        if held == self._held[number]:
+            judge.give_up(self._max_held)
+            held = 0
+        self._total += held - self._held[number]
+        self._held[number] = held
 
     def _close(self, number: int) -> None:
         self._open.pop(number).finish()

@@ -20,7 +20,9 @@ from pp1wire.protocol.events import (
     VerifierEvent,
     WorkerEvent,
 )
-from pp1wire.protocol.judge import Conversation, Direction, Judged
+from pp1wire.protocol.judge import Conversation
+from pp1wire.protocol.judge_batch import Piece
+from pp1wire.protocol.judged import Direction, Judged
 from pp1wire.protocol.negotiation import agree, answer_to, hello
 from pp1wire.protocol.notices import MessageDropped, Notice, RoundDiscarded, SessionReset
 from pp1wire.protocol.slots import Proposal, SlotPool, required_bytes, row_views
@@ -42,6 +44,7 @@ __all__ = [
     "MessageDropped",
     "Notice",
     "Opened",
+    "Piece",
     "Proposal",
     "ProposalReady",
     "Refused",

@@ -98,6 +98,17 @@ class Counters:
         self.steps = self.proposals = self.commits = self.target_only = self.tokens = self.unused = 0
         self.rows = self.row_bytes = self.bytes_sent = self.bytes_received = 0
 
+    def copy(self) -> Counters:
+        """Independent counters with the same counts."""
+        other = Counters()
+        other.become(self)
+        return other
+
+    def become(self, other: Counters) -> None:
+        """Take over the counts of `other`."""
+        for name, value in other.as_dict().items():
+            setattr(self, name, value)
+
     def as_dict(self) -> dict[str, int | dict[str, int] | list[int]]:
         """A copy as plain numbers, for reports and JSON."""
         result: dict[str, int | dict[str, int] | list[int]] = {}

@@ -6,11 +6,12 @@ crossed on the wire it knows: an answer that a RESET overtook is stale, not wron
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
 
 from pp1wire.protocol.counters import Counters
 from pp1wire.protocol.endpoint import Live
+from pp1wire.protocol.judge_batch import Piece, judge_batch
+from pp1wire.protocol.judged import Direction, Judged
 from pp1wire.protocol.negotiation import agree, decode_hello
 from pp1wire.protocol.places import Place
 from pp1wire.protocol.session import Sessions
@@ -24,45 +25,11 @@ from pp1wire.wire import (
     Hello,
     HelloRole,
     HelloStatus,
-    Message,
     RejectCode,
     RemoteProtocolError,
-    ReplyBatch,
-    Step,
 )
 
-__all__ = ["Conversation", "Direction", "Judged"]
-
-
-class Direction(StrEnum):
-    """Who sent the bytes."""
-
-    VERIFIER = "verifier"
-    WORKER = "worker"
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """One verdict. Exactly one of `message`, `batch` and `error` is set.
-
-    Attributes:
-        direction: who sent it.
-        offset: bytes from the start of that direction to the frame; for an error without one, to where it was seen.
-        message: a message that passed and was applied (any but REPLY).
-        batch, start, stop: rows start … stop − 1 of `batch` passed. They view the bytes fed: judge them before the next
-            `feed`, or feed immutable bytes.
-        step: the STEP that rows or a COMPLETION answer.
-        error: what is wrong; its `scope` says what that cost.
-    """
-
-    direction: Direction
-    offset: int
-    message: Message | None = None
-    batch: ReplyBatch | None = None
-    start: int = 0
-    stop: int = 0
-    step: Step | None = None
-    error: RemoteProtocolError | None = None
+__all__ = ["Conversation"]
 
 
 class Conversation:
@@ -121,6 +88,33 @@ class Conversation:
         except RemoteProtocolError as error:
             verdicts.append(self._kill(direction, error))
         return verdicts
+
+    def feed_together(self, pieces: Sequence[Piece], *, each_row: bool = False) -> list[tuple[int, Judged]] | None:
+        """What `feed` would say of many pieces, each with the index of the piece that settles it, at a fraction of the cost.
+
+        None, and nothing has happened, unless all is as it should be: then `feed` them one by one. Nor is anything said before
+        there is an agreement, or behind a fault.
+
+        Args:
+            pieces: in the order in which they were captured.
+            each_row: one verdict a row in place of one for all rows of a round, at the first.
+        """
+        if self._live is None or self._dead:
+            return None
+        verifier, worker = (self._splitters[direction] for direction in Direction)
+        found = judge_batch(self._live, verifier, worker, pieces, each_row=each_row)
+        if found is not None:
+            for direction, data in pieces:
+                if direction is Direction.VERIFIER:
+                    self.counters.bytes_sent += len(data)
+                else:
+                    self.counters.bytes_received += len(data)
+        return found
+
+    def in_progress(self, direction: Direction) -> tuple[int, int | None, bytes]:
+        """Where in the stream the frame in progress begins, its sequence number (None: any), and what is there of it."""
+        splitter = self._splitters[direction]
+        return splitter.offset, splitter.next_sequence, splitter.held
 
     def close(self, direction: Direction) -> list[Judged]:
         """The direction ends here: a frame that is cut is a fault."""

@@ -30,6 +30,13 @@ class CommittedPrefix:
     def __len__(self) -> int:
         return self._digest.length
 
+    def copy(self) -> CommittedPrefix:
+        """An independent prefix of the same ids."""
+        other = CommittedPrefix.__new__(CommittedPrefix)
+        other._digest = self._digest.copy()
+        other._ids = None if self._ids is None else array("i", self._ids)
+        return other
+
     def extend(self, ids: npt.NDArray[np.int32]) -> None:
         """Append newly committed ids [n]."""
         self._digest.extend(ids)

@@ -6,7 +6,7 @@ Nothing here judges: `VerifierMessages` and `WorkerMessages` check a message aga
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,10 @@ class OpenRound:
     def rows(self) -> int:
         """Rows accepted so far."""
         return len(self.tokens)
+
+    def copy(self) -> OpenRound:
+        """The same round, that goes its own way from here on."""
+        return replace(self, tokens=self.tokens.copy(), checksums=self.checksums.copy())
 
 
 def draw_tickets(rounds: Iterable[OpenRound]) -> None:
@@ -99,6 +103,11 @@ class Session:
             raise RuntimeError(f"session {self.number} is {self.state} without a STEP")
         return self.current
 
+    def copy(self) -> Session:
+        """The same session, that goes its own way from here on."""
+        current = None if self.current is None else self.current.copy()
+        return replace(self, prefix=self.prefix.copy(), current=current)
+
     def open_round(self) -> OpenRound | None:
         """The round that is being drafted or waits for its COMMIT."""
         return self.current if self.state in (SessionState.DRAFTING, SessionState.READY) else None
@@ -123,6 +132,19 @@ class Sessions:
         self.slots: list[Session | None] = [None] * agreement.max_slots
         self.last = 0
         """The highest session number that was ever opened."""
+
+    def copy(self) -> Sessions:
+        """The same sessions and counts, watched by nobody: what happens to either changes nothing of the other."""
+        other = Sessions(self.agreement, self.counters.copy(), keep_ids=self.keep_ids)
+        other.open = {number: session.copy() for number, session in self.open.items()}
+        other.slots = [None if s is None else other.open[s.number] for s in self.slots]
+        other.last = self.last
+        return other
+
+    def become(self, other: Sessions) -> None:
+        """Take over the sessions and counts of `other`, which is done with."""
+        self.open, self.slots, self.last = other.open, other.slots, other.last
+        self.counters.become(other.counters)
 
     def next_state(self, session: Session | None, event: SessionEvent) -> SessionState | None:
         """What the table says; None if it does not list `event` in the session's state."""

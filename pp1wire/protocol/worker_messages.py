@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ from pp1wire.wire._schema_v2 import MAX_DISCARDS_IN_A_ROW
 
 __all__ = ["Completed", "Discarded", "Dropped", "Outcome", "RowRun", "RowsAccepted", "WorkerMessages", "first_fault"]
 
+
+_WORKERS: Final = (MessageType.REPLY, MessageType.COMPLETION)
 
 Int64 = npt.NDArray[np.int64]
 
@@ -147,31 +149,49 @@ class WorkerMessages:
 
     # Identity: what the header alone tells.
 
+    def awaited(self, number: int, slot: int, generation: int, round_: int) -> Session | None:
+        """The session with this identity, if it is open and its round is being drafted."""
+        session = self.sessions.open.get(number)
+        if (
+            session is None
+            or session.state is not SessionState.DRAFTING
+            or session.generation != generation
+            or session.slot != slot
+            or session.step_round != round_
+        ):
+            return None
+        return session
+
     def _fresh(self, frame: Frame) -> Session:
+        header = frame.header
+        session = self.awaited(header.session, header.slot, header.generation, header.round)
+        if session is not None and header.message_type in _WORKERS:
+            return session
+        raise self._not_fresh(frame)
+
+    def _not_fresh(self, frame: Frame) -> RemoteProtocolError:
         header, place = frame.header, Place.of(frame)
-        if header.message_type not in (MessageType.REPLY, MessageType.COMPLETION):
-            raise place.header(
+        if header.message_type not in _WORKERS:
+            return place.header(
                 RejectCode.WRONG_DIRECTION, "message_type", "REPLY or COMPLETION", header.message_type.name
             )
         if header.session > self.sessions.last:
             expected = f"at most {self.sessions.last}"
-            raise place.header(RejectCode.SESSION_NEVER_ISSUED, "session", expected, header.session)
+            return place.header(RejectCode.SESSION_NEVER_ISSUED, "session", expected, header.session)
         session = self.sessions.open.get(header.session)
         if session is None:
-            raise place.header(RejectCode.STALE_SESSION, "session", "an open session", header.session)
+            return place.header(RejectCode.STALE_SESSION, "session", "an open session", header.session)
         if header.slot != session.slot:
-            raise place.header(RejectCode.SLOT_MISMATCH, "slot", session.slot, header.slot)
+            return place.header(RejectCode.SLOT_MISMATCH, "slot", session.slot, header.slot)
         if header.generation != session.generation:
             above = header.generation > session.generation
             code = RejectCode.GENERATION_NEVER_ISSUED if above else RejectCode.STALE_GENERATION
-            raise place.header(code, "generation", session.generation, header.generation)
+            return place.header(code, "generation", session.generation, header.generation)
         if header.round != session.step_round:
             above = header.round > session.step_round
             code = RejectCode.ROUND_NEVER_ISSUED if above else RejectCode.STALE_ROUND
-            raise place.header(code, "round", session.step_round, header.round)
-        if session.state is not SessionState.DRAFTING:
-            raise place.header(RejectCode.STALE_ROUND, "round", "a round that is being drafted", header.round)
-        return session
+            return place.header(code, "round", session.step_round, header.round)
+        return place.header(RejectCode.STALE_ROUND, "round", "a round that is being drafted", header.round)
 
     def _drop(self, error: RemoteProtocolError, offset: int) -> Dropped:
         if error.scope != "stale":
@@ -221,25 +241,36 @@ class WorkerMessages:
 
     def record_rows(self, run: RowRun, batch: ReplyBatch, stop: int) -> None:
         """Enter rows that passed into their round."""
-        rows = slice(run.start, stop)
-        run.round.tokens += batch.tokens[rows].tolist()
-        run.round.checksums += batch.row_checksums[rows].tolist()
-        size = (stop - run.start) * self.sessions.agreement.reply_frame_bytes
-        run.round.reply_bytes += size
-        self.sessions.counters.rows += stop - run.start
+        for token, checksum in zip(
+            batch.tokens[run.start : stop].tolist(), batch.row_checksums[run.start : stop].tolist(), strict=True
+        ):
+            self.enter_row(run.round, token, checksum)
+
+    def enter_row(self, current: OpenRound, token: int, checksum: int) -> None:
+        """Enter one row into its round."""
+        size = self.sessions.agreement.reply_frame_bytes
+        current.tokens.append(token)
+        current.checksums.append(checksum)
+        current.reply_bytes += size
+        self.sessions.counters.rows += 1
         self.sessions.counters.row_bytes += size
 
     # COMPLETION.
 
     def _completion(self, session: Session, frame: Frame) -> Iterator[Outcome]:
         try:
-            completion = cast(Completion, decode_frame(frame, self.sessions.agreement))
-            _check_completion(Place.of(frame), session.latest, completion)
+            completion = self.read_completion(session, frame)
         except RemoteProtocolError as error:
             yield self._discard(session, error, frame.offset)
             return
         self.complete(session, completion)
         yield Completed(session, completion, frame.offset)
+
+    def read_completion(self, session: Session, frame: Frame) -> Completion:
+        """The COMPLETION of an awaited round. Raises RemoteProtocolError unless it fits the rows."""
+        completion = cast(Completion, decode_frame(frame, self.sessions.agreement))
+        _check_completion(Place.of(frame), session.latest, completion)
+        return completion
 
     def complete(self, session: Session, completion: Completion) -> None:
         """Apply a COMPLETION that passed."""

@@ -57,6 +57,18 @@ class FrameSplitter:
         """Bytes held of a frame that is not whole yet, or of what follows a HELLO."""
         return len(self._pending) + len(self._behind_hello)
 
+    @property
+    def held(self) -> bytes:
+        """The bytes of the frame that is not whole yet."""
+        return bytes(self._pending)
+
+    def pass_over(self, size: int, next_sequence: int | None, rest: bytes) -> None:
+        """The whole frames in the `size` bytes from the frame in progress on are judged already; `rest` begins the next one."""
+        self.offset += size
+        self.next_sequence = next_sequence
+        self._split(memoryview(rest))
+        self._pending = bytearray(rest)
+
     def feed(self, data: bytes | bytearray | memoryview) -> list[Frame]:
         """Take the next bytes of the stream; return the frames they complete.
 

@@ -20,12 +20,13 @@ from pp1wire.wire.batch import ReplyBatch
 from pp1wire.wire.canonical import counts_from_q, sparse_counts_are_canonical
 from pp1wire.wire.checksums import Buffer, body_checksum
 from pp1wire.wire.faults import row_fault
+from pp1wire.wire.frame_columns import FrameColumns
 from pp1wire.wire.frames import Frame
 from pp1wire.wire.header import Header, check_header, check_opening
 from pp1wire.wire.reject import RemoteProtocolError
 from pp1wire.wire.row_layout import Rows, Words, frame_parts, prefix_words, row_layout, words_are_fixed
 
-__all__ = ["decode_replies", "read_rows", "sparse_row_counts"]
+__all__ = ["decode_replies", "read_rows", "read_rows_together", "sparse_row_counts"]
 
 _SMALL_FRAME = 4096
 
@@ -97,6 +98,23 @@ def read_rows(frames: Sequence[Frame], agreement: Agreement) -> tuple[ReplyBatch
     if together:
         raise _no_reason(first.offset)
     return _batch(rows, counts), None
+
+
+def read_rows_together(columns: FrameColumns, chosen: Sequence[int], agreement: Agreement) -> ReplyBatch | None:
+    """The rows of the `chosen` REPLYs, in that order; None if one is not as it should be. Sparse rows are copied."""
+    if agreement.representation is Representation.DENSE:
+        view = memoryview(columns.data)
+        batch, error = read_rows([columns.frame(index, view, 0, agreement) for index in chosen], agreement)
+        return batch if error is None else None
+    layout = row_layout(agreement)
+    starts = np.array([columns.bounds[index] for index in chosen], np.intp)
+    data = np.frombuffer(columns.data, np.uint8)[starts[:, None] + np.arange(layout.size)]
+    data.flags.writeable = False
+    if not words_are_fixed(prefix_words(data.data, len(chosen), layout.size), layout):
+        return None
+    rows = data.view(layout.dtype).reshape(len(chosen))
+    counts = sparse_row_counts(rows, agreement)
+    return None if counts is None else _batch(rows, counts)
 
 
 def _headers_are_good(frames: Rows, words: Words, agreement: Agreement, sequence: int | None) -> bool:

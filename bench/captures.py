@@ -1,0 +1,191 @@
+"""Big captures that are valid to the last byte, as the deployment would leave them.
+
+One conversation of the real ends is made once: vocabulary 129,280, depth 5, four requests in flight, sparse rows of k = 32 or dense
+rows, each row sent when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte takes
+seconds and no memory. Two shapes: the packets of `pp1wire record` (a packet a send), and what tcpdump shows on Ethernet
+(segments of at most 1,460 bytes, each acknowledged by a bare ACK).
+
+    python -m bench.captures --rows 100000 sparse.pcapng
+    python -m bench.captures --dense --rows 400 --ethernet dense.pcap
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from pp1wire.capture.recorder import Recorder
+from pp1wire.protocol import Agreed, Direction, Draft, ProposalReady, Verifier, Worker, hello
+from pp1wire.sampling import dyadic_counts, sample
+from pp1wire.wire import CommitKind, HelloRole, Representation
+
+from .data import DEPTH, REQUESTS, VOCAB
+
+SUPPORT = 32
+PREFIX = 64
+SEGMENT = 1_460
+_START = 1_800_000_000_000_000_000
+_STEP_NS = 20_000
+
+Exchange = tuple[Direction, bytes]
+
+
+def conversation(representation: Representation, rows: int) -> list[Exchange]:
+    """What both ends send, in order, for at least `rows` rows: four requests, whose rows come position by position."""
+    settings = {
+        "vocab_size": VOCAB, "max_slots": REQUESTS, "max_depth": DEPTH, "max_support": SUPPORT, "max_prefix": 1 << 20,
+        "id_map_sha256": bytes(32), "draft_checkpoint_sha256": bytes(32), "target_sha256": bytes(32), "draft_revision": "r1",
+        "representations": (representation,),
+    }  # fmt: skip
+    verifier = Verifier(hello(HelloRole.OFFER, nonce=bytes([1] * 16), **settings), step_timeout=None)
+    worker = Worker(hello(HelloRole.ANSWER, nonce=bytes([2] * 16), **settings))
+    sent: list[Exchange] = []
+    drafts: list[Draft] = []
+    ready: list[ProposalReady] = []
+
+    def up() -> None:
+        if data := verifier.data_to_send():
+            sent.append((Direction.VERIFIER, bytes(data)))
+            drafts.extend(e for e in worker.receive(data) if isinstance(e, Draft))
+
+    def down() -> None:
+        if data := worker.data_to_send():
+            sent.append((Direction.WORKER, bytes(data)))
+            events = verifier.receive(data, 0.0)
+            ready.extend(e for e in events if isinstance(e, ProposalReady))
+            if not any(isinstance(e, ProposalReady | Agreed) for e in events) and events:
+                raise RuntimeError(f"expected nothing but proposals, got {events}")
+
+    verifier.start(0.0)
+    up()
+    down()
+    sessions = [verifier.open(list(range(PREFIX)), seed) for seed in range(1, REQUESTS + 1)]
+    distributions = _distributions(representation)
+    made = 0
+    while made < rows:
+        for session in sessions:
+            verifier.step(session, 0.0)
+            up()
+        tickets = [draft.tickets() for draft in drafts]
+        for place in range(DEPTH):
+            for draft, drawn in zip(drafts, tickets, strict=True):
+                ids, counts = distributions[(made + place) % len(distributions)]
+                token = sample(ids, counts, int(drawn[place]))
+                worker.reply_row(draft.step, token, ids, counts)
+                down()
+        for draft in drafts:
+            worker.complete(draft.step)
+            down()
+        drafts.clear()
+        for session, event in zip(sessions, ready, strict=True):
+            drafted = event.proposal.tokens.tolist()
+            accepted = (made // REQUESTS) % (DEPTH + 1)
+            kind = CommitKind.BONUS if accepted == DEPTH else CommitKind.CORRECTION
+            verifier.commit(session, accepted, kind, [*drafted[:accepted], 7])
+            up()
+        ready.clear()
+        made += REQUESTS * DEPTH
+    for session in sessions:
+        verifier.close(session)
+    up()
+    return sent
+
+
+def _distributions(representation: Representation) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(20_240_501)
+    top = SUPPORT if representation is Representation.SPARSE else None
+    return [dyadic_counts(rng.normal(size=VOCAB).astype(np.float32) * 3, 1.0, top) for _ in range(7)]
+
+
+def write_recorded(file: BinaryIO, exchanges: list[Exchange], connections: int) -> None:
+    """As `pp1wire record` would have written `connections` such conversations, one after the other."""
+    recorder = Recorder(file, flush_every=1_024)
+    now = _START
+    for number in range(connections):
+        connection = recorder.open(_client(number), ("10.0.0.2", 9_009), now)
+        for sender, data in exchanges:
+            now += _STEP_NS
+            send = connection.client_sent if sender is Direction.VERIFIER else connection.server_sent
+            send(data, now)
+        connection.close(now)
+    recorder.flush()
+
+
+def write_ethernet(file: BinaryIO, exchanges: list[Exchange], connections: int) -> None:
+    """As tcpdump would have written them, as pcap on Ethernet: full segments, and an ACK without data for each send."""
+    file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1))
+    now = _START
+    for number in range(connections):
+        for now, packet in _segments(exchanges, _client(number)[1], now):  # noqa: B007 - the next connection begins behind
+            file.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(packet), len(packet)) + packet)
+
+
+def _client(number: int) -> tuple[str, int]:
+    return "10.0.0.1", 10_000 + number % 50_000
+
+
+def _segments(exchanges: list[Exchange], port: int, now: int) -> Iterator[tuple[int, bytes]]:
+    ports = {Direction.VERIFIER: (port, 9_009), Direction.WORKER: (9_009, port)}
+    hosts = {Direction.VERIFIER: b"\x0a\0\0\x01\x0a\0\0\x02", Direction.WORKER: b"\x0a\0\0\x02\x0a\0\0\x01"}
+    sequence = {Direction.VERIFIER: 1_000, Direction.WORKER: 2_000}
+    other = {Direction.VERIFIER: Direction.WORKER, Direction.WORKER: Direction.VERIFIER}
+
+    def packet(sender: Direction, flags: int, data: bytes = b"") -> bytes:
+        acknowledged = sequence[other[sender]] if flags & 0x10 else 0
+        tcp = struct.pack(
+            ">HHIIBBHHH", *ports[sender], sequence[sender] & 0xFFFFFFFF, acknowledged & 0xFFFFFFFF, 0x50, flags, 0xFFFF, 0, 0
+        )  # fmt: skip
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0x4000, 64, 6, 0) + hosts[sender]
+        sequence[sender] += len(data) + bool(flags & 0x03)
+        return bytes(12) + b"\x08\0" + ip + tcp + data
+
+    yield now, packet(Direction.VERIFIER, 0x02)
+    yield now, packet(Direction.WORKER, 0x12)
+    yield now, packet(Direction.VERIFIER, 0x10)
+    for sender, data in exchanges:
+        now += _STEP_NS
+        for start in range(0, len(data), SEGMENT):
+            yield now, packet(sender, 0x18, data[start : start + SEGMENT])
+        yield now, packet(other[sender], 0x10)
+    for sender in Direction:
+        yield now, packet(sender, 0x11)
+    yield now, packet(Direction.VERIFIER, 0x10)
+
+
+def make(
+    file: BinaryIO, representation: Representation, rows: int, *, ethernet: bool = False, connections: int = 0
+) -> int:
+    """Write a capture of at least `rows` rows, and say how many they are; in one connection each 2,000 (dense: 40) rows unless given."""
+    each = 2_000 if representation is Representation.SPARSE else 40
+    number = connections or -(-rows // each)
+    exchanges = conversation(representation, -(-rows // number))
+    rows_each = sum(len(data) >= 300 for sender, data in exchanges[2:] if sender is Direction.WORKER)
+    (write_ethernet if ethernet else write_recorded)(file, exchanges, number)
+    return rows_each * number
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.captures", description="Writes a big capture.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--dense", action="store_true")
+    parser.add_argument(
+        "--ethernet", action="store_true", help="pcap as tcpdump writes it, in place of pcapng as the recorder does"
+    )
+    parser.add_argument(
+        "--connections", type=int, default=0, help="default: one for each 2,000 sparse or 40 dense rows"
+    )
+    asked = parser.parse_args()
+    with asked.file.open("wb") as file:
+        representation = Representation.DENSE if asked.dense else Representation.SPARSE
+        rows = make(file, representation, asked.rows, ethernet=asked.ethernet, connections=asked.connections)
+    print(f"{asked.file}: {rows:,} rows, {asked.file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

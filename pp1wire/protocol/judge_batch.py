@@ -1,0 +1,218 @@
+"""Judging many messages of both directions at once, for who has a recording: the contents of all rows in one pass.
+
+Everything is tried on a copy of the sessions, by the functions that judge one message after another; only the contents of
+rows are put off to the end, where those of all rounds are computed together. That is right because it is an attempt: if all rows
+pass, the order in which they were looked at does not matter, and if anything does not, nothing has happened, and the caller goes
+through the messages one by one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from pp1wire.protocol.endpoint import Live
+from pp1wire.protocol.judged import Direction, Judged
+from pp1wire.protocol.session import OpenRound, Session
+from pp1wire.protocol.verifier_messages import VerifierMessages
+from pp1wire.protocol.worker_messages import RowRun, WorkerMessages, first_fault
+from pp1wire.wire import Agreement, Frame, FrameSplitter, MessageType, RemoteProtocolError, ReplyBatch
+from pp1wire.wire.frame_columns import FrameColumns, read_columns
+from pp1wire.wire.rows import read_rows_together
+
+__all__ = ["Piece", "judge_batch"]
+
+_REPLY: Final = int(MessageType.REPLY)
+_COMPLETION: Final = int(MessageType.COMPLETION)
+
+
+class Piece(NamedTuple):
+    """The next bytes of one direction."""
+
+    direction: Direction
+    data: bytes | memoryview
+
+
+def judge_batch(
+    live: Live, verifier: FrameSplitter, worker: FrameSplitter, pieces: Sequence[Piece], *, each_row: bool
+) -> list[tuple[int, Judged]] | None:
+    """Judge pieces of both directions; None if not all is as it should be, and then nothing has happened.
+
+    Args:
+        live: the judge of messages, whose sessions move on.
+        verifier, worker: hold what came before, and move on.
+        pieces: in the order in which they were captured.
+        each_row: one verdict a row in place of one for all rows of a round, at the first.
+
+    Returns:
+        Verdicts, each with the index of the piece that settles it, in the order of the pieces.
+    """
+    streams = [_Stream.of(Direction.VERIFIER, verifier, pieces), _Stream.of(Direction.WORKER, worker, pieces)]
+    asked, answered = (stream.columns(live.agreement) for stream in streams)
+    if asked is None or answered is None:
+        return None
+    turns = [(piece, False, frame) for frame, piece in enumerate(streams[0].completed_by(asked))]
+    turns += [(piece, True, frame) for frame, piece in enumerate(streams[1].completed_by(answered))]
+    turns.sort()
+    attempt = _Attempt(
+        live, _Frames(asked, verifier.offset, live.agreement), _Frames(answered, worker.offset, live.agreement)
+    )
+    try:
+        verdicts = attempt.judge(turns, each_row=each_row)
+    except RemoteProtocolError:
+        return None
+    if verdicts is not None:
+        attempt.keep()
+        streams[0].pass_over(asked)
+        streams[1].pass_over(answered)
+    return verdicts
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One direction: what waits in its splitter, and the pieces behind that."""
+
+    splitter: FrameSplitter
+    places: list[int]
+    """Which of all pieces are of this direction."""
+    parts: list[bytes | memoryview]
+
+    @classmethod
+    def of(cls, direction: Direction, splitter: FrameSplitter, pieces: Sequence[Piece]) -> _Stream:
+        places = [place for place, piece in enumerate(pieces) if piece.direction is direction]
+        return cls(splitter, places, [pieces[place].data for place in places])
+
+    def columns(self, agreement: Agreement) -> FrameColumns | None:
+        return read_columns(b"".join((self.splitter.held, *self.parts)), agreement, self.splitter.next_sequence)
+
+    def completed_by(self, columns: FrameColumns) -> list[int]:
+        """The piece that brought each frame's last byte."""
+        ends = list(accumulate(map(len, self.parts), initial=self.splitter.pending_bytes))[1:]
+        return [self.places[bisect_left(ends, end)] for end in columns.bounds[1:]]
+
+    def pass_over(self, columns: FrameColumns) -> None:
+        sequence = columns.sequences[-1] + 1 if columns.sequences else self.splitter.next_sequence
+        size = columns.bounds[-1]
+        self.splitter.pass_over(size, sequence, columns.data[size:])
+
+
+class _Frames:
+    """The frames of one direction."""
+
+    def __init__(self, columns: FrameColumns, offset: int, agreement: Agreement) -> None:
+        self.columns = columns
+        self._offset = offset
+        self._agreement = agreement
+        self._view = memoryview(columns.data)
+
+    def offset(self, index: int) -> int:
+        return self._offset + self.columns.bounds[index]
+
+    def __getitem__(self, index: int) -> Frame:
+        return self.columns.frame(index, self._view, self._offset, self._agreement)
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """The rows of one round that came in this batch."""
+
+    session: Session
+    round: OpenRound
+    first: int
+    frames: list[int] = field(default_factory=list)
+
+
+class _Put(NamedTuple):
+    """A verdict on rows, until their contents are judged: rows from `place` of the run on."""
+
+    offset: int
+    run: _Run
+    place: int
+
+
+class _Attempt:
+    """Judges on a copy of the sessions."""
+
+    def __init__(self, live: Live, asked: _Frames, answered: _Frames) -> None:
+        self._live = live
+        self._sessions = live.sessions.copy()
+        self._verifier = VerifierMessages(self._sessions, answers_seen=live.from_verifier.answers_seen)
+        self._worker = WorkerMessages(self._sessions)
+        self._worker.discards_in_a_row = live.from_worker.discards_in_a_row
+        self._asked = asked
+        self._answered = answered
+        self._runs: list[_Run] = []
+        self._latest: dict[int, _Run] = {}
+
+    def keep(self) -> None:
+        """What was tried is so."""
+        self._live.sessions.become(self._sessions)
+        self._live.from_worker.discards_in_a_row = self._worker.discards_in_a_row
+
+    def judge(self, turns: list[tuple[int, bool, int]], *, each_row: bool) -> list[tuple[int, Judged]] | None:
+        """The verdicts on (piece, whether the worker's, frame); None or RemoteProtocolError if not all is right."""
+        columns = self._answered.columns
+        awaited = self._worker.awaited
+        verdicts: list[tuple[int, Judged | _Put]] = []
+        for piece, is_answer, index in turns:
+            if not is_answer:
+                frame = self._asked[index]
+                verdicts.append((piece, Judged(Direction.VERIFIER, frame.offset, self._verifier.judge(frame))))
+                continue
+            kind, number = columns.types[index], columns.sessions[index]
+            session = awaited(number, columns.slots[index], columns.generations[index], columns.rounds[index])
+            if session is None or kind not in (_REPLY, _COMPLETION):
+                return None
+            if kind == _COMPLETION:
+                verdicts.append((piece, self._completion(session, index)))
+                continue
+            run = self._enter(session, number, index)
+            if each_row or len(run.frames) == 1:
+                verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
+        batch = self._contents()
+        if batch is None:
+            return None
+        starts = dict(zip(self._runs, accumulate((len(r.frames) for r in self._runs), initial=0), strict=False))
+        return [(p, _rows(v, batch, starts, each_row) if isinstance(v, _Put) else v) for p, v in verdicts]
+
+    def _completion(self, session: Session, index: int) -> Judged:
+        frame = self._answered[index]
+        completion = self._worker.read_completion(session, frame)
+        step = session.latest.step
+        self._worker.complete(session, completion)
+        return Judged(Direction.WORKER, frame.offset, completion, step=step)
+
+    def _enter(self, session: Session, number: int, index: int) -> _Run:
+        """Enter a row whose contents will be judged."""
+        current = session.latest
+        run = self._latest.get(number)
+        if run is None or run.round is not current:
+            run = self._latest[number] = _Run(session, current, current.rows)
+            self._runs.append(run)
+        run.frames.append(index)
+        columns = self._answered.columns
+        self._worker.enter_row(current, columns.row_token(index), columns.body_sums[index])
+        return run
+
+    def _contents(self) -> ReplyBatch | None:
+        """All rows, run by run; None if one is not as it should be."""
+        frames = [index for run in self._runs for index in run.frames]
+        agreement = self._live.agreement
+        batch = read_rows_together(self._answered.columns, frames, agreement)
+        if batch is None:
+            return None
+        runs, start = [], 0
+        for run in self._runs:
+            stop = start + len(run.frames)
+            runs.append(RowRun(run.session, run.round, run.first, start, stop))
+            start = stop
+        return batch if first_fault(batch, runs, [0] * len(frames), agreement) is None else None
+
+
+def _rows(put: _Put, batch: ReplyBatch, starts: dict[_Run, int], each_row: bool) -> Judged:
+    start = starts[put.run] + put.place
+    stop = start + 1 if each_row else start + len(put.run.frames)
+    return Judged(Direction.WORKER, put.offset, batch=batch, start=start, stop=stop, step=put.run.round.step)
