@@ -6,9 +6,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pp1wire.cli_arguments import Formatter, integer
+
+if TYPE_CHECKING:
+    from pp1wire.capture.observing import Observe
+    from pp1wire.capture.validate import Result
 
 __all__ = ["add", "progress"]
 
@@ -16,6 +21,7 @@ _EXAMPLES = (
     "pp1wire validate run.pcapng",
     "pp1wire validate --port 7000 --json monday.pcapng tuesday.pcapng",
     "pp1wire validate verifier.bin --peer worker.bin",
+    "pp1wire validate run.pcapng --html report.html",
     "zstdcat run.pcapng.zst | pp1wire validate -",
 )
 
@@ -47,25 +53,52 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--max-findings", type=integer(0, 10**9), default=1000, help="findings printed of each severity"
     )
+    command.add_argument(
+        "--html", metavar="FILE", type=Path, default=None,
+        help="write the report as one HTML page, too, with the bytes around what is wrong; only you can read it (mode 600), as "
+        "it holds what users said",
+    )  # fmt: skip
     command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from pp1wire.capture.report import report_lines
-    from pp1wire.capture.validate import validate
 
-    result = validate(
-        arguments.files,
-        ports=arguments.port,
-        peer=arguments.peer,
-        max_findings=arguments.max_findings,
-        progress=progress(),
-    )
+    result = _judged(arguments)
     if getattr(arguments, "json", False):
         sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(result))
     return int(result.status)
+
+
+def _judged(arguments: argparse.Namespace) -> Result:
+    from pp1wire.capture.validate import validate
+
+    def judge(observe: Observe | None = None) -> Result:
+        return validate(
+            arguments.files,
+            ports=arguments.port,
+            peer=arguments.peer,
+            max_findings=arguments.max_findings,
+            progress=progress(),
+            observe=observe,
+        )
+
+    if arguments.html is None:
+        return judge()
+    from pp1wire.capture.html import PageError, PageFile, Rounds, render
+
+    try:
+        # Before anything is read: who waited for the judging of a large file wants its page.
+        file = PageFile(arguments.html, arguments.files)
+    except PageError as error:
+        arguments.usage(f"argument --html: {error}")
+    rounds = Rounds()
+    with file:
+        result = judge(rounds)
+        file.write(render(result, rounds))
+    return result
 
 
 def progress() -> Callable[[str, int], None] | None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 __all__ = ["Histogram"]
 
-_BITS = 7  # steps of less than 1 %
+_BITS = 8  # steps of less than 1 %
 
 
 class Histogram:
