@@ -63,7 +63,8 @@ class Clock:
         self._places.append(self._places[-1] + length)
 
     def place(self, time: int) -> float:
-        """Where a time is drawn."""
+        """Where a time is drawn; one that lies outside, as of a clock that was set back, at the nearest end."""
+        time = min(max(time, self.begin), self.end)
         index = min(max(bisect_right(self._times, time) - 1, 0), len(self._times) - 2)
         begin, end = self._times[index], self._times[index + 1]
         low, high = self._places[index], self._places[index + 1]

@@ -10,6 +10,7 @@ from pp1wire.capture.findings import Finding, Severity
 from pp1wire.capture.html.excerpts import Excerpt
 from pp1wire.capture.html.hex_view import hex_view
 from pp1wire.capture.html.markup import Html, element, join
+from pp1wire.capture.html.places import place_of
 from pp1wire.capture.html.tables import counted, facts
 from pp1wire.capture.text import time_text
 from pp1wire.wire import RejectCode
@@ -35,18 +36,20 @@ def chosen(findings: Sequence[Finding], most: int) -> list[Finding]:
     return [findings[index] for index in sorted(worst)]
 
 
-def findings_list(findings: Sequence[Finding], excerpts: Mapping[int, Excerpt], total: int) -> Html:
+def findings_list(findings: Sequence[Finding], excerpts: Mapping[int, Excerpt | None], total: int) -> Html:
     """The section's content.
 
     Args:
         findings: those shown.
-        excerpts: by index in `findings`.
+        excerpts: by index in `findings`; None for those that were looked for and not found.
         total: how many there are, also those not shown.
     """
     if not total:
         return element("p", "No findings: nothing is wrong, and nothing is missing.")
     counts = Counter(str(finding.severity) for finding in findings)
-    items = [_item(index, finding, excerpts.get(index)) for index, finding in enumerate(findings)]
+    items = [
+        _item(index, finding, excerpts.get(index), sought=index in excerpts) for index, finding in enumerate(findings)
+    ]
     left_out = total - len(findings)
     more = f"{counted(left_out, 'more finding')} {'is' if left_out == 1 else 'are'} only counted." if left_out else ""
     return join(
@@ -78,7 +81,7 @@ def _controls(counts: Counter[str]) -> Html:
     )  # fmt: skip
 
 
-def _item(index: int, finding: Finding, excerpt: Excerpt | None) -> Html:
+def _item(index: int, finding: Finding, excerpt: Excerpt | None, *, sought: bool) -> Html:
     severity = str(finding.severity)
     what = element(
         "span",
@@ -87,7 +90,7 @@ def _item(index: int, finding: Finding, excerpt: Excerpt | None) -> Html:
         class_="what",
     )  # fmt: skip
     summary = element("summary", element("span", _BADGES[severity], class_=f"badge {severity}"), what)
-    inside = element("div", _facts(finding), _bytes(finding, excerpt), class_="inside")
+    inside = element("div", _facts(finding), _bytes(finding, excerpt, sought=sought), class_="inside")
     details = element("details", summary, inside, class_="finding", id=f"finding-{index + 1}")
     return element("li", details, data_severity=severity)
 
@@ -134,16 +137,17 @@ def _connection(finding: Finding) -> str | None:
     return f"{finding.connection}" if finding.endpoints is None else f"{finding.connection} ({finding.endpoints})"
 
 
-def _bytes(finding: Finding, excerpt: Excerpt | None) -> Html | None:
+def _bytes(finding: Finding, excerpt: Excerpt | None, *, sought: bool) -> Html | None:
     if excerpt is not None:
         return hex_view(finding, excerpt)
-    if finding.path is None:
+    if place_of(finding) is None:
         return None
+    why = "the file could not be read again"
     if finding.file == "-":
-        return element(
-            "p", "No bytes: the standard input cannot be read twice. Judge a file to see them.", class_="dim"
-        )
-    return element("p", "No bytes: they were not read again.", class_="dim")
+        why = "the standard input cannot be read twice; judge a file to see them"
+    elif not sought:
+        why = f"only {MAX_EXCERPTS} findings have theirs in the page"
+    return element("p", f"No bytes: {why}.", class_="dim")
 
 
 def _cut(text: str) -> str:

@@ -30,7 +30,7 @@ def hex_view(finding: Finding, excerpt: Excerpt) -> Html:
             element(
                 "div",
                 element("pre", *_View(finding, excerpt).lines()),
-                class_="scroll", tabindex=0, role="region", aria_label=f"Bytes around {name}",
+                class_="scroll", tabindex=0, role="group", aria_label=f"Bytes around {name}",
             ),
         ),
         _decoded(finding, excerpt) if excerpt.head else None,
@@ -175,7 +175,7 @@ def _decoded(finding: Finding, excerpt: Excerpt) -> Html:
     return element(
         "div",
         element("table", element("caption", title), element("thead", titles), element("tbody", *rows)),
-        class_="scroll", tabindex=0, role="region", aria_label=title,
+        class_="scroll", tabindex=0, role="group", aria_label=title,
     )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def acceptance_table(counts: Sequence[int], proposals: Sequence[int]) -> Html:
     )
     caption = element("caption", "Drafted tokens that were committed, of the proposals that reached the position")
     plot = element("table", caption, element("thead", head), element("tbody", *rows), class_="bars")
-    return element("div", plot, class_="scroll", tabindex=0, role="region", aria_label="Acceptance by position")
+    return element("div", plot, class_="scroll", tabindex=0, role="group", aria_label="Acceptance by position")
 
 
 def latency_plot(curves: Sequence[Curve]) -> Html:

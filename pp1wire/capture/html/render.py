@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import pp1wire
@@ -12,9 +11,11 @@ from pp1wire.capture.html.excerpts import excerpts_of
 from pp1wire.capture.html.findings_list import MAX_EXCERPTS, MAX_FINDINGS, chosen, findings_list
 from pp1wire.capture.html.markup import Html, element, join
 from pp1wire.capture.html.page import document
+from pp1wire.capture.html.places import place_of
 from pp1wire.capture.html.plots import Curve, acceptance_table, latency_plot
+from pp1wire.capture.html.rounds import STAGES, Rounds
 from pp1wire.capture.html.tables import counted, facts, table
-from pp1wire.capture.html.timeline import MAX_BARS, Bar, patterns, rounds_table, timeline
+from pp1wire.capture.html.timeline import patterns, rounds_table, timeline
 from pp1wire.capture.validate import Result
 
 __all__ = ["render"]
@@ -25,30 +26,31 @@ _VERDICTS: Final = {
     ExitStatus.INCOMPLETE: ("◐ incomplete", "What is there is right, but not everything is there."),
     ExitStatus.UNREADABLE: ("⚠ unreadable", "A file is no capture, or is damaged from some byte on."),
 }
-_STAGES: Final = {
-    "step_to_first_row": "STEP to first row",
-    "step_to_completion": "STEP to COMPLETION",
-    "completion_to_commit": "COMPLETION to COMMIT",
-}
 
 
-def render(result: Result, bars: Sequence[Bar], rounds: int, curves: Sequence[Curve]) -> bytes:
-    """The whole page; the same for the same files.
+def render(result: Result, rounds: Rounds) -> bytes:
+    """The whole page, in UTF-8; the same for the same files.
 
     The files' bytes around wrong fields are read here, from the files again.
+
+    Args:
+        result: of `validate`.
+        rounds: what was its `observe`.
     """
     shown = chosen(result.findings, MAX_FINDINGS)
-    with_bytes = {id(finding) for finding in chosen([f for f in shown if f.offset is not None], MAX_EXCERPTS)}
-    places = [index for index, finding in enumerate(shown) if id(finding) in with_bytes]
-    found = excerpts_of([shown[index] for index in places])
-    excerpts = {places[number]: excerpt for number, excerpt in found.items()}
+    speaking = [finding for finding in shown if place_of(finding) is not None]
+    sought = {id(finding) for finding in chosen(speaking, MAX_EXCERPTS)}
+    indexes = [index for index, finding in enumerate(shown) if id(finding) in sought]
+    found = excerpts_of([shown[index] for index in indexes])
+    excerpts = {index: found.get(number) for number, index in enumerate(indexes)}
     several = len(result.files) > 1
     sections = [
         ("summary", "Summary", _summary(result)),
         ("findings", "Findings", findings_list(shown, excerpts, sum(result.counts.values()))),
-        ("rounds", "Rounds", _rounds(bars[:MAX_BARS], rounds, several)),
-        ("acceptance", "Acceptance", _acceptance(result)),
-        ("latency", "Latency", _latency(result, curves)),
+        ("rounds", "Rounds", _rounds(rounds, several)),
+        ("acceptance", "Acceptance", _acceptance(rounds)),
+        ("latency", "Latency", _latency(rounds)),
+        ("terms", "Negotiated terms", _terms(rounds, several)),
         ("discards", "Discards, gaps and what was not judged", _losses(result)),
         ("files", "Files", _files(result)),
     ]
@@ -130,7 +132,7 @@ def _summary(result: Result) -> Html:
         element("dl", *(_tile(*tile) for tile in tiles), class_="tiles"),
         element(
             "div",
-            element("div", element("h3", "Read"), table("What was read", ("", "count"), read, numbers=[1])),
+            element("div", element("h3", "Read"), table("What was read", ("what", "count"), read, numbers=[1])),
             element("div", element("h3", "Frames"), table("Frames by message", ("message", "frames"), frames, numbers=[1])),
             class_="pair",
         ),
@@ -141,38 +143,57 @@ def _tile(name: str, value: str, more: str) -> Html:
     return element("div", element("dt", name), element("dd", value, element("small", more)))
 
 
-def _rounds(bars: Sequence[Bar], rounds: int, several: bool) -> Html:
-    if not bars:
-        why = "No round has a time: raw streams have no packets." if rounds else "No rounds were judged."
+def _rounds(rounds: Rounds, several: bool) -> Html:
+    timed = [one for one in rounds.kept if "step" in one.times]
+    if not timed:
+        why = "No round has a time: raw streams have no packets." if rounds.count else "No rounds were judged."
         return element("p", why, class_="dim")
-    left_out = rounds - len(bars)
-    first = f"The first {len(bars):,} of {rounds:,} rounds" if left_out > 0 else f"All {counted(rounds, 'round')}"
-    text = f"{first}. Point at a bar, or move with Tab and the arrow keys, for its packets; choose it for its line in the table."
-    return join(element("p", text, class_="dim"), timeline(bars, several), rounds_table(bars, several))
+    of = (
+        f"The first {len(timed):,} of {rounds.count:,} rounds"
+        if rounds.count > len(timed)
+        else f"All {rounds.count:,} rounds"
+    )
+    how = "Point at a bar, or move with Tab and the arrow keys, for its packets; choose it for its line in the table."
+    return join(element("p", f"{of}. {how}", class_="dim"), timeline(timed, several), rounds_table(timed, several))
 
 
-def _acceptance(result: Result) -> Html:
-    summary = result.summary
-    if not summary.commits:
+def _acceptance(rounds: Rounds) -> Html:
+    if not rounds.decided[0]:
         return element("p", "No proposal was committed.", class_="dim")
-    return acceptance_table(summary.committed, [summary.commits] * len(summary.committed))
+    kinds = [(name, f"{count:,}") for name, count in sorted(rounds.commits.items())]
+    return join(
+        acceptance_table(rounds.accepted, rounds.decided),
+        table("COMMITs by kind", ("kind", "count"), kinds, numbers=[1]),
+    )
 
 
-def _latency(result: Result, curves: Sequence[Curve]) -> Html:
-    spans = result.summary.latencies
-    if not any(span.count for span in spans.values()):
+def _latency(rounds: Rounds) -> Html:
+    held = {name: rounds.latencies[stage] for stage, name in STAGES.items()}
+    if not any(one.count for one in held.values()):
         return element("p", "No stage of a round was seen whole, with times.", class_="dim")
-    rows = [
-        (
-            name,
-            f"{spans[key].count:,}",
-            *("–" if n is None else duration_text(n) for n in (spans[key].least_ns, spans[key].most_ns)),
-        )
-        for key, name in _STAGES.items()
-    ]
-    drawn = latency_plot(curves) if curves else None
-    values = table("By the capture's clock", ("stage", "count", "least", "most"), rows, numbers=[1, 2, 3])
-    return element("div", drawn, values, class_="pair")
+    rows = []
+    for name, one in held.items():
+        times = (one.least, one.quantile(0.5), one.quantile(0.9), one.quantile(0.99), one.most)
+        rows.append((name, f"{one.count:,}", *("–" if time is None else duration_text(time) for time in times)))
+    titles = ("stage", "count", "least", "p50", "p90", "p99", "most")
+    plot = latency_plot([Curve(name, one.points()) for name, one in held.items() if one.count])
+    values = table("By the capture's clock", titles, rows, numbers=range(1, 7))
+    return element("div", plot, values, class_="pair")
+
+
+def _terms(rounds: Rounds, several: bool) -> Html:
+    told = rounds.terms.told()
+    if not told:
+        return element("p", "No HELLO was judged.", class_="dim")
+    held = []
+    for one in told:
+        first = [f"{file}: {number}" if several else str(number) for file, number in one.connections[:8]]
+        more = f" and {len(one.connections) - 8:,} more" if len(one.connections) > 8 else ""
+        name = f"Connection{'' if len(one.connections) == 1 else 's'} {', '.join(first)}{more}"
+        held.append(element("div", element("h3", name), facts(one.terms)))
+    left_out = rounds.terms.left_out
+    rest = element("p", f"{counted(left_out, 'more connection')}.", class_="dim") if left_out else None
+    return join(element("div", *held, class_="pair"), rest)
 
 
 def _losses(result: Result) -> Html:
@@ -190,7 +211,7 @@ def _losses(result: Result) -> Html:
     unjudged = summary.unjudged_frames, summary.unjudged_bytes
     if any(unjudged):
         what = (("frames", f"{unjudged[0]:,}"), ("other bytes", f"{unjudged[1]:,}"))
-        held.append(table("Not judged", ("", "count"), what, numbers=[1]))
+        held.append(table("Not judged", ("what", "count"), what, numbers=[1]))
     if not held:
         return element("p", "None.", class_="dim")
     return element("div", *(element("div", one) for one in held), class_="pair")

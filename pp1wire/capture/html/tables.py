@@ -29,7 +29,7 @@ def table(
     held = element(
         "table", element("caption", caption), element("thead", head), element("tbody", *body), class_="facts"
     )
-    return element("div", held, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return element("div", held, class_="scroll", tabindex=0, role="group", aria_label=caption)
 
 
 def facts(pairs: Iterable[tuple[str, str | Html | None]]) -> Html:

@@ -3,77 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from pp1wire.capture.html.clock import Clock, duration_text
 from pp1wire.capture.html.markup import Html, element, join
+from pp1wire.capture.html.rounds import Round
 
-__all__ = ["MAX_BARS", "OUTCOMES", "Bar", "patterns", "rounds_table", "timeline"]
+__all__ = ["patterns", "rounds_table", "timeline"]
 
-MAX_BARS: Final = 600
 _MAX_LANES: Final = 64
 _LANE, _TOP, _BAR = 30, 26, 16
 _ZOOMS: Final = (1, 4, 16, 64)
 _ENDS: Final = {"discarded": "M-5 -5L5 5M-5 5L5 -5", "void": "M0 -7V7", "open": "M0 -5L5 0L0 5"}
 _TICKS: Final = 4 * _ZOOMS[-1]
 
-OUTCOMES: Final = {
+_OUTCOMES: Final = {
     "committed": "committed",
     "discarded": "discarded",
-    "void": "void: a RESET or the end came first",
-    "open": "still open where the capture ends",
+    "void": "void: a RESET came first",
+    "open": "open where the capture ends",
 }
-"""Outcomes that are drawn apart, and what they mean."""
+_LATER: Final = (("first_row", "first row"), ("completion", "COMPLETION"), ("end", "end"))
+
+Lane = tuple[str, int, int]
+"""File, connection, slot."""
 
 
-class Bar(NamedTuple):
-    """A round as it is drawn."""
-
-    connection: tuple[str, int]
-    """File and number."""
-    slot: int
-    identity: tuple[int, int, int]
-    """Session, generation, round."""
-    kind: str
-    """One of `OUTCOMES`."""
-    outcome: str
-    """What became of it, for people."""
-    step_ns: int
-    first_row_ns: int | None
-    completion_ns: int | None
-    end_ns: int | None
-    """When it was committed or ended otherwise."""
-    packets: tuple[tuple[str, int | None], ...]
-    """Messages and the packets that carried them."""
-
-    @property
-    def last_ns(self) -> int:
-        """The latest of its times."""
-        known = (self.step_ns, self.first_row_ns, self.completion_ns, self.end_ns)
-        return max(time for time in known if time is not None)
-
-    def told(self, begin_ns: int) -> str:
-        """All of it, in words."""
-        session, generation, number = self.identity
-        words = [
-            f"session {session}, generation {generation}, round {number}, slot {self.slot}",
-            self.outcome,
-            f"STEP after {duration_text(self.step_ns - begin_ns)}",
-        ]
-        for name, time in (("first row", self.first_row_ns), ("COMPLETION", self.completion_ns), ("end", self.end_ns)):
-            if time is not None:
-                words.append(f"{name} {duration_text(time - self.step_ns)} later")
-        words.append(", ".join(f"{name} in packet {packet}" for name, packet in self.packets if packet is not None))
-        return "; ".join(word for word in words if word)
+def _told(one: Round, begin_ns: int) -> str:
+    """All of a round that has times, in words."""
+    session, generation, number = one.identity
+    step = one.times["step"]
+    words = [
+        f"Session {session}, generation {generation}, round {number}, slot {one.slot}",
+        one.outcome,
+        f"STEP after {duration_text(step - begin_ns)}",
+    ]
+    words += [f"{name} {duration_text(one.times[key] - step)} later" for key, name in _LATER if key in one.times]
+    packets = [f"{name} {one.packets[key]}" for key, name in (("step", "STEP"), *_LATER) if key in one.packets]
+    return "; ".join([*words, f"packets: {', '.join(packets)}"])
 
 
-def timeline(bars: Sequence[Bar], several_files: bool) -> Html:
-    """The drawing, with its controls and legend; `bars` are at most `MAX_BARS`, at least one."""
-    lanes: dict[tuple[tuple[str, int], int], list[tuple[int, Bar]]] = {}
-    for index, bar in enumerate(bars):
-        lanes.setdefault((bar.connection, bar.slot), []).append((index, bar))
-    names = sorted(lanes)[:_MAX_LANES]
-    clock = Clock((bar.step_ns, bar.last_ns) for name in names for _, bar in lanes[name])
+def timeline(rounds: Sequence[Round], several_files: bool) -> Html:
+    """The drawing, with its controls and legend; at least one round, each with the time of its STEP."""
+    lanes: dict[Lane, list[tuple[int, Round]]] = {}
+    order: dict[tuple[str, int], int] = {}
+    for index, one in enumerate(rounds):
+        lanes.setdefault((one.file, one.connection, one.slot), []).append((index, one))
+        order.setdefault((one.file, one.connection), index)
+    names = sorted(lanes, key=lambda lane: (order[lane[:2]], lane))[:_MAX_LANES]
+    clock = Clock((one.times["step"], max(one.times.values())) for name in names for _, one in lanes[name])
     height = _TOP + _LANE * len(names)
     drawn = [
         *_ticks(clock, height),
@@ -81,12 +59,12 @@ def timeline(bars: Sequence[Bar], several_files: bool) -> Html:
         *_idle(clock, height),
     ]
     for row, name in enumerate(names):
-        drawn += [_bar(index, bar, clock, _TOP + _LANE * row) for index, bar in lanes[name]]
+        drawn += [_bar(index, one, clock, _TOP + _LANE * row) for index, one in lanes[name]]
     svg = element("svg", *drawn, height=height, role="group", aria_label="Rounds over time, one lane for each slot")
     labels = element(
         "ol",
         element("li", "time"),
-        *(element("li", _lane_name(name, several_files), title=f"{name[0][0]}") for name in names),
+        *(element("li", _lane_name(name, several_files), title=name[0]) for name in names),
         class_="lanes",
     )
     left_out = len(lanes) - len(names)
@@ -98,7 +76,7 @@ def timeline(bars: Sequence[Bar], several_files: bool) -> Html:
             "div",
             element(
                 "div", labels,
-                element("div", svg, class_="scroll", tabindex=0, role="region", aria_label="Timeline"),
+                element("div", svg, class_="scroll", tabindex=0, role="group", aria_label="Timeline"),
                 class_="timeline",
             ),
             class_="tall" if height > 560 else None,
@@ -110,39 +88,37 @@ def timeline(bars: Sequence[Bar], several_files: bool) -> Html:
     )  # fmt: skip
 
 
-def rounds_table(bars: Sequence[Bar], several_files: bool) -> Html:
+def rounds_table(rounds: Sequence[Round], several_files: bool) -> Html:
     """The same rounds in words and numbers."""
-    begin = min(bar.step_ns for bar in bars)
+    begin = min(one.times["step"] for one in rounds)
     titles = (
         "connection", "slot", "session", "generation", "round", "outcome",
         "STEP after", "first row", "COMPLETION", "end", "packets",
     )  # fmt: skip
     rows = []
-    for index, bar in enumerate(bars):
-        values = [_connection_name(bar.connection, several_files), bar.slot, *bar.identity]
-        spans = [duration_text(bar.step_ns - begin)]
-        for before, after in (
-            (bar.step_ns, bar.first_row_ns),
-            (bar.first_row_ns, bar.completion_ns),
-            (bar.completion_ns, bar.end_ns),
-        ):
-            spans.append("–" if before is None or after is None else f"+{duration_text(after - before)}")
-        packets = " ".join("–" if packet is None else str(packet) for _, packet in bar.packets)
+    for index, one in enumerate(rounds):
+        values = [_connection_name(one.file, one.connection, several_files), one.slot, *one.identity]
+        spans = [duration_text(one.times["step"] - begin)]
+        before = "step"
+        for key, _ in _LATER:
+            there = before in one.times and key in one.times
+            spans.append(f"+{duration_text(one.times[key] - one.times[before])}" if there else "–")
+            before = key
+        packets = " ".join(str(one.packets.get(key, "–")) for key in ("step", "first_row", "completion", "end"))
         rows.append(
             element(
                 "tr",
                 *(element("td", str(value), class_="right") for value in values),
-                element("th", bar.outcome, scope="row"),
+                element("th", one.outcome, scope="row"),
                 *(element("td", span, class_="right") for span in spans),
-                element("td", packets),
+                element("td", packets, class_="right"),
                 id=f"round-{index + 1}",
             )
         )
     head = element("tr", *(element("th", title, scope="col") for title in titles))
-    which = ", ".join(name for name, _ in bars[0].packets)
-    caption = f"Times are from one column to the next. Packets: {which}."
+    caption = "Times are from one column to the next. Packets: STEP, first row, COMPLETION, end."
     table = element("table", element("caption", caption), element("thead", head), element("tbody", *rows))
-    scroll = element("div", table, class_="scroll tall", tabindex=0, role="region", aria_label="Rounds as a table")
+    scroll = element("div", table, class_="scroll tall", tabindex=0, role="group", aria_label="Rounds as a table")
     return element("details", element("summary", "The same rounds as a table"), scroll)
 
 
@@ -166,34 +142,35 @@ def _percent(place: float) -> str:
     return f"{100 * place:.4f}%"
 
 
-def _bar(index: int, bar: Bar, clock: Clock, top: int) -> Html:
-    fill = f"url(#fill-{bar.kind})"
-    points = [bar.step_ns, bar.first_row_ns, bar.completion_ns, bar.end_ns]
-    art = []
-    for stage, height in (("wait", 4), ("rows", _BAR), ("decide", 10)):
-        begin, end = points.pop(0), next((time for time in points if time is not None), None)
-        if begin is None or (end is None and stage != "wait"):
+def _bar(index: int, one: Round, clock: Clock, top: int) -> Html:
+    fill, art = f"url(#fill-{one.kind})", []
+    stages = (("step", "wait", 4), ("first_row", "rows", _BAR), ("completion", "decide", 10))
+    for number, (key, stage, height) in enumerate(stages):
+        later = [one.times[name] for name, _ in _LATER[number:] if name in one.times]
+        if key not in one.times or (not later and number):
             continue
-        first = clock.place(begin)
+        first = clock.place(one.times[key])
+        last = clock.place(later[0]) if later else first
         art.append(
             element(
                 "rect",
                 x=_percent(first),
-                width=_percent(max((first if end is None else clock.place(end)) - first, 0.0002)),
+                width=_percent(max(last - first, 0.0002)),
                 y=top + (_LANE - height) // 2,
                 height=height,
                 fill=fill if stage == "rows" else None,
                 class_=stage,
             )
         )
-    if bar.kind in _ENDS:
+    if one.kind in _ENDS:
         # What became of a round without rows would show in its colour alone.
-        mark = element("path", d=_ENDS[bar.kind], class_="end")
-        art.append(element("svg", mark, x=_percent(clock.place(bar.last_ns)), y=top + _LANE // 2, overflow="visible"))
-    told = bar.told(clock.begin)
+        mark = element("path", d=_ENDS[one.kind], class_="end")
+        place = _percent(clock.place(max(one.times.values())))
+        art.append(element("svg", mark, x=place, y=top + _LANE // 2, overflow="visible"))
+    told = _told(one, clock.begin)
     return element(
         "a", element("title", told), *art,
-        href=f"#round-{index + 1}", class_=f"bar {bar.kind}", tabindex=-1, aria_label=told,
+        href=f"#round-{index + 1}", class_=f"bar {one.kind}", tabindex=-1, aria_label=told,
     )  # fmt: skip
 
 
@@ -231,14 +208,13 @@ def _idle_text(clock: Clock) -> str:
     return f"{len(clock.idle)} stretches without a round, of up to {longest}, are cut short (dotted lines)."
 
 
-def _lane_name(name: tuple[tuple[str, int], int], several_files: bool) -> Html:
-    connection, slot = name
-    return join(_connection_name(connection, several_files), f", slot {slot}")
+def _lane_name(lane: Lane, several_files: bool) -> str:
+    file, connection, slot = lane
+    return f"{_connection_name(file, connection, several_files)}, slot {slot}"
 
 
-def _connection_name(connection: tuple[str, int], several_files: bool) -> str:
-    file, number = connection
-    return f"{file.rsplit('/', 1)[-1]}: {number}" if several_files else f"conn. {number}"
+def _connection_name(file: str, connection: int, several_files: bool) -> str:
+    return f"{file.rsplit('/', 1)[-1]}: {connection}" if several_files else f"conn. {connection}"
 
 
 def _zoom() -> Html:
@@ -268,6 +244,6 @@ def _legend() -> Html:
         sample(4, "STEP to first row", "committed", "wait"),
         sample(14, "first row to COMPLETION", "committed", "rows"),
         sample(10, "COMPLETION to COMMIT", "committed", "decide"),
-        *(sample(14, meaning, kind) for kind, meaning in OUTCOMES.items()),
+        *(sample(14, meaning, kind) for kind, meaning in _OUTCOMES.items()),
         class_="legend",
     )
