@@ -1,9 +1,9 @@
 """Big captures that are valid to the last byte, as the deployment would leave them.
 
-One conversation of the real ends is made once: vocabulary 129,280, depth 5, four requests in flight, sparse rows of k = 32 or dense
-rows, each row sent when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte takes
-seconds and no memory. Two shapes: the packets of `pp1wire record` (a packet a send), and what tcpdump shows on Ethernet
-(segments of at most 1,460 bytes, each acknowledged by a bare ACK).
+One conversation of the real ends is made once: vocabulary 129,280, depth 5, four requests in flight, sparse rows of k = 32 or
+dense rows, each row sent when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte
+takes seconds and no memory. Two shapes: the packets of `pp1wire record` (a packet a send), and what tcpdump shows on Ethernet
+(segments of at most 1,460 bytes, each send acknowledged by a bare ACK).
 
     python -m bench.captures --rows 100000 sparse.pcapng
     python -m bench.captures --dense --rows 400 --ethernet dense.pcap
@@ -121,7 +121,8 @@ def write_ethernet(file: BinaryIO, exchanges: list[Exchange], connections: int) 
     file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1))
     now = _START
     for number in range(connections):
-        for now, packet in _segments(exchanges, _client(number)[1], now):  # noqa: B007 - the next connection begins behind
+        for time_ns, packet in _segments(exchanges, _client(number)[1], now):
+            now = time_ns
             file.write(struct.pack("<IIII", now // 10**9, now % 10**9, len(packet), len(packet)) + packet)
 
 
@@ -160,7 +161,7 @@ def _segments(exchanges: list[Exchange], port: int, now: int) -> Iterator[tuple[
 def make(
     file: BinaryIO, representation: Representation, rows: int, *, ethernet: bool = False, connections: int = 0
 ) -> int:
-    """Write a capture of at least `rows` rows, and say how many they are; in one connection each 2,000 (dense: 40) rows unless given."""
+    """Write a capture of at least `rows` rows, and say how many they are; unless given, a connection has 2,000 (dense: 40)."""
     each = 2_000 if representation is Representation.SPARSE else 40
     number = connections or -(-rows // each)
     exchanges = conversation(representation, -(-rows // number))
