@@ -21,6 +21,7 @@ from pp1wire.capture.packets import Endpoint, Flags, Segment
 __all__ = ["Arrival", "Conversation"]
 
 _WINDOW = 1 << 30  # the largest window that TCP can offer (RFC 7323): nothing in flight lies farther away
+_OTHER_THAN_DATA = int(Flags.FIN | Flags.SYN | Flags.RST)
 _FIN, _SYN, _RST, _ACK = int(Flags.FIN), int(Flags.SYN), int(Flags.RST), int(Flags.ACK)
 
 
@@ -205,6 +206,37 @@ class Conversation:
         self._find(stream, FindingCode.MID_STREAM, 0, 0, arrival, message)
 
     # What comes in
+
+    def goes_on(self, segment: Segment, packet: int, time_ns: int | None) -> bool:
+        """Take in a segment that goes on where its direction is, as `accept` would; False for any other, with nothing done."""
+        pair = self._pair(segment)
+        stream, other = pair
+        if (
+            segment.flags & _OTHER_THAN_DATA
+            or stream.base is None
+            or other.base is None
+            or stream.held
+            or other.held
+            or stream.end is not None
+            or other.end is not None
+            or self._connection is None
+            or len(segment.payload) != segment.length
+            or (segment.sequence - stream.base - stream.next) & 0xFFFFFFFF
+        ):
+            return False
+        if segment.flags & _ACK:
+            acknowledged = other.next + _signed(segment.acknowledgement - other.base - other.next)
+            if acknowledged > other.next:
+                return False
+            other.acknowledged = max(other.acknowledged, acknowledged)
+        if segment.length:
+            piece = Piece(stream.next, segment.length, segment.payload, 0, packet, time_ns)
+            self._events.append(
+                Chunk(self._connection, stream.direction, stream.next, segment.payload, packet, time_ns)
+            )
+            stream.next += segment.length
+            self._memory.remember(stream.recent, piece)
+        return True
 
     def accept(self, arrival: Arrival) -> None:
         """Take in one segment of a settled connection."""

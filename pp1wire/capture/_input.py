@@ -8,7 +8,7 @@ from pp1wire.errors import PP1Error
 
 __all__ = ["CaptureError", "CutError", "Input", "Readable"]
 
-_READ_STEP = 1 << 20  # a length is a claim: memory grows with the bytes that really come
+_READ_STEP = 1 << 18
 
 
 class CaptureError(PP1Error):
@@ -38,20 +38,43 @@ class Input:
 
     def __init__(self, file: Readable, start: bytes = b"") -> None:
         self._file = file
-        self._start = start
+        self._ahead = start  # read, but not yet asked for
+        self._used = 0
         self.offset = 0
-        """Bytes read so far, from the start of the file."""
+        """Bytes handed out so far, from the start of the file."""
         self.cut = False
         """The end of the file was not the end of what it is compressed from."""
 
+    @property
+    def ahead(self) -> tuple[bytes, int]:
+        """What was read ahead, and where in it the next byte is."""
+        return self._ahead, self._used
+
+    def skip(self, size: int) -> None:
+        """Pass over bytes that were read ahead."""
+        self._used += size
+        self.offset += size
+
     def read(self, size: int) -> bytes:
         """`size` bytes, or what is left of the file."""
-        parts = [self._start[:size]]
-        self._start = self._start[size:]
+        begin, end = self._used, self._used + size
+        if end > len(self._ahead):
+            self._read_ahead(size)
+            begin, end = 0, size
+        # A copy, so that who keeps a small packet does not keep all that was read with it.
+        data = self._ahead[begin:end]
+        self._used = end
+        self.offset += len(data)
+        return data
+
+    def _read_ahead(self, size: int) -> None:
+        """Have `size` bytes ready at the start of what was read, or what is left of the file."""
+        parts = [self._ahead[self._used :]]
         missing = size - len(parts[0])
-        while missing:
+        while missing > 0:
             try:
-                part = self._file.read(min(missing, _READ_STEP))
+                # What a length claims may not be there, so memory grows with the bytes that really come.
+                part = self._file.read(_READ_STEP)
             except CutError:
                 self.cut = True
                 break
@@ -59,5 +82,4 @@ class Input:
                 break
             parts.append(part)
             missing -= len(part)
-        self.offset += size - missing
-        return b"".join(parts)
+        self._ahead, self._used = b"".join(parts), 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pp1wire.capture._side import Mode, Side
 from pp1wire.capture.events import Chunk, Connection, FindingCode, StreamFinding
+from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
@@ -70,20 +71,35 @@ class Teller:
         """Whether somebody wants every verdict."""
         return self._observe is not None
 
-    def take_all(self, batch: Sequence[tuple[Side, Chunk]], verdicts: Sequence[tuple[int, Judged]]) -> None:
+    def take_all(
+        self, sides: Mapping[Way, Side], batch: Sequence[Chunk], verdicts: Sequence[tuple[int, Judged]]
+    ) -> None:
         """Tell and count what chunks have settled, none of it wrong; each verdict with the index of the chunk that settled it."""
+        if self._observe is None:
+            for index, verdict in verdicts:
+                self._summary.count_frame(verdict)
+                self._latencies.see(verdict, batch[index].time_ns)
+            for side in sides.values():
+                self._pass_over(side, [chunk for chunk in batch if sides[chunk.direction] is side])
+            return
         told = 0
-        for index, (side, chunk) in enumerate(batch):
-            side.bytes += len(chunk.data)
-            side.end = chunk.offset + len(chunk.data)
-            side.marks.add(chunk.offset, chunk.packet, chunk.time_ns)
+        for index, chunk in enumerate(batch):
+            side = sides[chunk.direction]
+            self._pass_over(side, [chunk])
             while told < len(verdicts) and verdicts[told][0] == index:
                 verdict = verdicts[told][1]
                 told += 1
                 self._summary.count_frame(verdict)
                 self._latencies.see(verdict, chunk.time_ns)
-                if self._observe is not None:
-                    self._observe(self._seen(side, verdict, chunk.time_ns))
+                self._observe(self._seen(side, verdict, chunk.time_ns))
+
+    def _pass_over(self, side: Side, chunks: Sequence[Chunk]) -> None:
+        for chunk in chunks:
+            side.marks.add(chunk.offset, chunk.packet, chunk.time_ns)
+        if chunks:
+            end = chunks[-1].offset + len(chunks[-1].data)
+            side.bytes += end - chunks[0].offset
+            side.end = end
 
     def _seen(self, side: Side, verdict: Judged, time_ns: int | None) -> Seen:
         packet, _ = side.marks.at(verdict.offset)

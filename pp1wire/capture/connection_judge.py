@@ -63,24 +63,37 @@ class ConnectionJudge:
         self._early: list[tuple[Side, StreamFinding]] = []  # findings from before that is known
         self._waiting: list[Chunk | StreamFinding | Ended] = []  # see _must_wait
         self._waiting_bytes = 0
-        self._batch: list[tuple[Side, Chunk]] = []  # judged together later, at a fraction of the cost
+        self._batch: list[Chunk] = []  # put off
         self._batch_bytes = 0
+        self._fine = False  # see _goes_well
 
     @property
     def held(self) -> int:
         """Bytes held of unfinished frames, and while waiting."""
         return sum(side.held for side in self._sides.values()) + self._waiting_bytes + self._batch_bytes
 
+    def put_off(self, chunk: Chunk) -> int:
+        """Take a chunk to judge it with those that follow, where all goes well: how many bytes that holds, 0 if not taken."""
+        if not self._fine:
+            return 0
+        size = _EVENT_BYTES + len(chunk.data)
+        self._batch.append(chunk)
+        self._batch_bytes += size
+        return size
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough was put off."""
+        return self._batch_bytes > _MAX_BATCH
+
     def take(self, event: Event) -> None:
-        """The next event of the connection. What is fine may be judged with what follows; `catch_up` does it now."""
-        side = self._sides[event.direction]
-        if isinstance(event, Chunk) and self._goes_well():
-            self._batch.append((side, event))
-            self._batch_bytes += _EVENT_BYTES + len(event.data)
-            if self._batch_bytes > _MAX_BATCH:
-                self.catch_up()
-            return
+        """The next event of the connection, judged now."""
         self.catch_up()
+        self._take(event)
+        self._fine = self._goes_well()
+
+    def _take(self, event: Event) -> None:
+        side = self._sides[event.direction]
         if self._must_wait(side):
             self._waiting.append(event)
             self._waiting_bytes += _EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
@@ -99,18 +112,20 @@ class ConnectionJudge:
         self._end_waiting()
 
     def catch_up(self) -> None:
-        """Judge everything that was taken."""
+        """Judge what was put off."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if not batch or self._judge is None:
             return
-        pieces = [Piece(side.role, chunk.data) for side, chunk in batch]
+        sides = self._sides
+        pieces = [Piece(sides[chunk.direction].role, chunk.data) for chunk in batch]
         verdicts = self._judge.feed_together(pieces, each_row=self._tell.is_watched)
         if verdicts is None:
-            for side, chunk in batch:
-                self._handle(side, chunk)
+            for chunk in batch:
+                self._handle(sides[chunk.direction], chunk)
+            self._fine = self._goes_well()
             return
-        self._tell.take_all(batch, verdicts)
-        for side in self._sides.values():
+        self._tell.take_all(sides, batch, verdicts)
+        for side in sides.values():
             offset, sequence, begun = self._judge.in_progress(side.role)
             side.marks.forget(offset)
             side.walk.resume(offset, sequence, begun)

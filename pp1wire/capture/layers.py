@@ -6,7 +6,7 @@ from pp1wire.capture.events import PacketFinding
 from pp1wire.capture.fragments import Fragments
 from pp1wire.capture.ip import TCP, UDP, Fragment, parse_extensions, parse_ip
 from pp1wire.capture.links import network_offset
-from pp1wire.capture.packets import Segment, SkipCode, Skipped, parse_tcp
+from pp1wire.capture.packets import Segment, SkipCode, Skipped, parse_tcp, usual_segment
 from pp1wire.capture.pcapng import CapturedPacket
 from pp1wire.capture.rocev2 import CmMessage, RocePacket, parse_rocev2
 
@@ -32,6 +32,9 @@ class Layers:
         start = network_offset(packet.link_type, packet.data, original)
         if isinstance(start, Skipped):
             return start
+        usual = usual_segment(packet.data, start, original)
+        if usual is not None:
+            return usual
         found = parse_ip(packet.data[start:], original - start)
         if isinstance(found, Fragment):
             whole = self._fragments.add(found, packet.number, packet.time_ns)

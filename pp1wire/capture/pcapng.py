@@ -41,6 +41,7 @@ SECTION_HEADER = b"\n\r\r\n"
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _IDB, _OBSOLETE_PB, _SPB, _EPB = 1, 2, 3, 6
+_EPB_BYTES = 32  # of one without data and options
 _OPT_COMMENT, _OPT_USERAPPL, _OPT_TSRESOL, _OPT_TSOFFSET = 1, 4, 9, 14
 _NANO = 1_000_000_000
 
@@ -87,6 +88,7 @@ class _Order:
         self.head = struct.Struct(mark + "II")
         self.section = struct.Struct(mark + "HHq")
         self.interface = struct.Struct(mark + "HHI")
+        self.whole_packet = struct.Struct(mark + "IIIIIII")
         self.packet = {_EPB: struct.Struct(mark + "IIIII"), _OBSOLETE_PB: struct.Struct(mark + "HxxIIII")}
         self.option = struct.Struct(mark + "HH")
 
@@ -99,6 +101,12 @@ class _Interface(NamedTuple):
     snap_length: int
     ticks_a_second: int
     offset_ns: int
+
+    def time_ns(self, ticks: int) -> int:
+        """Nanoseconds since 1970."""
+        if self.ticks_a_second != _NANO:
+            ticks = ticks * _NANO // self.ticks_a_second
+        return ticks + self.offset_ns
 
 
 class PcapngReader:
@@ -126,6 +134,11 @@ class PcapngReader:
         number = 0
         while True:
             at = self._input.offset
+            usual = self._usual_packet(at, number + 1)
+            if usual is not None:
+                number += 1
+                yield usual
+                continue
             head = self._input.read(12)
             if not head and at and not self._input.cut:
                 return
@@ -162,6 +175,29 @@ class PcapngReader:
             elif kind == _SPB:
                 number += 1
                 yield self._simple_packet(at, block, number)
+
+    def _usual_packet(self, at: int, number: int) -> CapturedPacket | None:
+        """The enhanced packet block that comes next, if all of it was read ahead and is as it should be."""
+        ahead, begin = self._input.ahead
+        left = len(ahead) - begin
+        if left < _EPB_BYTES:
+            return None
+        kind, length, interface_id, high, low, captured, original = self._order.whole_packet.unpack_from(ahead, begin)
+        if (
+            kind != _EPB
+            or not _EPB_BYTES <= length <= min(left, self._max_block)
+            or length % 4
+            or captured > length - _EPB_BYTES
+            or interface_id >= len(self._interfaces)
+            or self._order.u32.unpack_from(ahead, begin + length - 4)[0] != length
+        ):
+            return None
+        self._input.skip(length)
+        data = ahead[begin + 28 : begin + 28 + captured]
+        interface = self._interfaces[interface_id]
+        return CapturedPacket(
+            number, interface.time_ns(high << 32 | low), interface.link_type, original, memoryview(data), at
+        )
 
     @staticmethod
     def _byte_order(at: int, magic: bytes) -> _Order:
@@ -208,19 +244,16 @@ class PcapngReader:
             position += length + (-length % 4)
 
     def _packet(self, at: int, kind: int, block: bytes, number: int) -> CapturedPacket:
-        if len(block) < 32:
-            raise CaptureError(at, f"packet block: expected at least 32 bytes, got {len(block)}")
+        if len(block) < _EPB_BYTES:
+            raise CaptureError(at, f"packet block: expected at least {_EPB_BYTES} bytes, got {len(block)}")
         interface_id, high, low, captured, original = self._order.packet[kind].unpack_from(block, 8)
         if interface_id >= len(self._interfaces):
             raise CaptureError(at, f"packet's interface: expected below {len(self._interfaces)}, got {interface_id}")
-        if captured > len(block) - 32:
-            raise CaptureError(at, f"captured length: expected at most {len(block) - 32}, got {captured}")
+        if captured > len(block) - _EPB_BYTES:
+            raise CaptureError(at, f"captured length: expected at most {len(block) - _EPB_BYTES}, got {captured}")
         interface = self._interfaces[interface_id]
-        ticks = high << 32 | low
-        if interface.ticks_a_second != _NANO:
-            ticks = ticks * _NANO // interface.ticks_a_second
         data = memoryview(block)[28 : 28 + captured]
-        return CapturedPacket(number, ticks + interface.offset_ns, interface.link_type, original, data, at)
+        return CapturedPacket(number, interface.time_ns(high << 32 | low), interface.link_type, original, data, at)
 
     def _simple_packet(self, at: int, block: bytes, number: int) -> CapturedPacket:
         if len(block) < 16:

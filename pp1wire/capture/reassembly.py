@@ -101,6 +101,9 @@ class Reassembler:
         if segment.destination < segment.source:
             key = (segment.destination, segment.source)
         conversation = self._table.pop(key, None)
+        if conversation is not None and conversation.goes_on(segment, packet, time_ns):
+            self._table[key] = conversation
+            return self._take_events()
         if conversation is not None and conversation.is_another(segment):
             self._close(conversation)
             conversation = None

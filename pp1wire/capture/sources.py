@@ -99,7 +99,8 @@ class CountingFile:
     """
 
     def __init__(self, file: Readable, name: str, progress: Progress | None = None) -> None:
-        self._file = file
+        # What a pipe has is taken as it comes: to wait for more would hold back what is there.
+        self._read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
         self._name = name
         self._progress = progress
         self._told = 0
@@ -109,7 +110,7 @@ class CountingFile:
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; b"" at the end."""
         try:
-            data = self._file.read(size) or b""
+            data = self._read(size) or b""
         except OSError as error:
             raise CaptureError(self.count, f"cannot read: {error.strerror or error}") from error
         self.count += len(data)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pp1wire.capture.connection_judge import ConnectionJudge
-from pp1wire.capture.events import Connection, Ended, Opened, PacketFinding
+from pp1wire.capture.events import Chunk, Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
 from pp1wire.capture.packets import SkipCode
@@ -289,14 +289,20 @@ class _Connections:
         number = event.connection.number
         if isinstance(event, Opened):
             self._open[number] = self._judge(event.connection)
+            self._held[number] = 0
             return
         judge = self._open.get(number)
         if judge is None:
             return  # what comes behind both ends changes nothing
-        judge.take(event)
-        held = judge.held
-        self._total += held - self._held.get(number, 0)
-        self._held[number] = held
+        if isinstance(event, Chunk) and (size := judge.put_off(event)):
+            self._total += size
+            self._held[number] += size
+            if judge.is_due:
+                judge.catch_up()
+                self._weigh(number, judge)
+        else:
+            judge.take(event)
+            self._weigh(number, judge)
         while self._total > self._max_held:
             self._give_up_largest()
         if isinstance(event, Ended):
@@ -317,10 +323,12 @@ class _Connections:
         number = max(self._held, key=lambda n: (self._held[n], -n))
         judge = self._open[number]
         judge.catch_up()
-        held = judge.held
-        if held == self._held[number]:
+        if judge.held == self._held[number]:
             judge.give_up(self._max_held)
-            held = 0
+        self._weigh(number, judge)
+
+    def _weigh(self, number: int, judge: ConnectionJudge) -> None:
+        held = judge.held
         self._total += held - self._held[number]
         self._held[number] = held
 

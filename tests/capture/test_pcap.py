@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from pp1wire.capture.pcap import PcapReader
 from pp1wire.capture.pcapng import MAX_BLOCK, CapturedPacket, CaptureError, PcapngReader, Truncated
+from pp1wire.capture.sources import CountingFile
 from tests.capture.packing import pcap
 from tests.capture.test_pcapng import Dribble, write
 
@@ -64,11 +66,11 @@ def test_honest_original_lengths_are_kept() -> None:
     assert (packet.original_length, bytes(packet.data)) == (1500, b"abc")
 
 
-def test_a_pipe_that_dribbles_is_read_as_a_file_and_asked_for_no_more_than_it_has() -> None:
+def test_a_pipe_that_dribbles_is_read_as_a_file_and_asked_for_no_more_than_is_read_ahead() -> None:
     data = pcap([(0, b"abc"), (1, bytes(2000))], link_field=1)
     pipe = Dribble(data)
     assert list(PcapReader(pipe)) == read(data)
-    assert pipe.asked <= 2000
+    assert pipe.asked <= 1 << 18  # what is read ahead, whatever a length claims
     pipe = Dribble(data[4:])
     assert list(PcapReader(pipe, start=data[:4])) == read(data)
 
@@ -111,3 +113,15 @@ def test_one_family_any_bytes_give_packets_or_a_capture_error(form, tail) -> Non
             read(head + tail)
         except CaptureError:
             continue
+
+
+def test_what_a_pipe_has_is_read_without_waiting_for_more() -> None:
+    """A live capture is shown as it comes."""
+    data = pcap([(0, b"abc"), (1, bytes(2000))], link_field=1)
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe, os.fdopen(writing, "wb", buffering=0) as end:
+        end.write(data)
+        packets = iter(PcapReader(CountingFile(pipe, "pipe")))
+        assert [bytes(next(packets).data) for _ in range(2)] == [b"abc", bytes(2000)]
+        end.write(pcap([(2, b"later")], link_field=1)[24:])
+        assert bytes(next(packets).data) == b"later"

@@ -1,0 +1,112 @@
+"""Packets that go on where their stream is take a short way; everything comes out as by the long one."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pp1wire.capture import layers
+from pp1wire.capture._conversation import Conversation
+from pp1wire.capture.packets import Endpoint, Flags, build_ipv4_tcp
+from pp1wire.capture.pcap import PcapReader
+from pp1wire.capture.pcapng import PcapngReader
+from pp1wire.capture.reassembly import Reassembler, stream_events
+from tests.capture.golden import capture, golden
+from tests.capture.packing import pcap
+from tests.capture.test_validate import blocks
+
+GOLDEN = capture(golden(rounds=2).sent, piece=120)
+
+
+def events(reader, *, short: bool):
+    with pytest.MonkeyPatch.context() as patch:
+        if not short:
+            patch.setattr(layers, "usual_segment", lambda *_: None)
+            patch.setattr(Conversation, "goes_on", lambda *_: False)
+            patch.setattr(PcapngReader, "_usual_packet", lambda *_: None)
+        return [
+            (event._replace(data=bytes(event.data)) if hasattr(event, "data") else event)
+            for event in stream_events(reader(), Reassembler(max_held=1 << 16, max_recent=1 << 12, max_connections=3))
+        ]
+
+
+def same(reader):
+    expected = events(reader, short=False)
+    assert events(reader, short=True) == expected
+    return expected
+
+
+def test_it_is_taken():
+    """Otherwise nothing here would be compared."""
+    taken = []
+    with pytest.MonkeyPatch.context() as patch:
+        whole = Conversation.goes_on
+        patch.setattr(Conversation, "goes_on", lambda *a: taken.append(whole(*a)) or taken[-1])
+        list(stream_events(PcapngReader(io.BytesIO(GOLDEN))))
+    assert taken.count(True) > 0.8 * len(taken)
+
+
+@given(seed=st.integers(0, 1 << 20))
+@settings(max_examples=150)
+def test_captures_any_order_loss_repetition_and_damage(seed):
+    rng = np.random.default_rng(seed)
+    parts = blocks(GOLDEN)
+    head, packets = parts[:2], parts[2:]
+    for _ in range(rng.integers(0, 6)):
+        one, other = (int(i) for i in rng.integers(0, len(packets), 2))
+        match rng.integers(0, 4):
+            case 0:
+                del packets[one]
+            case 1:
+                packets.insert(other, packets[one])
+            case 2:
+                packets[one], packets[other] = packets[other], packets[one]
+            case _:
+                changed = bytearray(packets[one])
+                changed[int(rng.integers(28, 68))] ^= 1 << int(rng.integers(0, 8))
+                packets[one] = bytes(changed)
+    assert same(lambda: PcapngReader(io.BytesIO(b"".join(head + packets))))
+
+
+CLIENT, SERVER = Endpoint(b"\x0a\0\0\1", 40_000), Endpoint(b"\x0a\0\0\2", 9_009)
+segment = st.tuples(
+    st.booleans(),
+    st.integers(-60, 400),
+    st.integers(-60, 400),
+    st.sampled_from(
+        [Flags.ACK, Flags.ACK, Flags.ACK | Flags.PSH, Flags(0), Flags.SYN, Flags.ACK | Flags.FIN, Flags.RST]
+    ),
+    st.integers(0, 60),
+    st.sampled_from([0, 0, 0, 20, 50]),
+    st.sampled_from([b"", b"", b"\1\1\1\1"]),
+)
+
+
+@given(segments=st.lists(segment, min_size=3, max_size=25), base=st.sampled_from([1_000, 2**32 - 100]))
+@settings(max_examples=300)
+def test_captures_any_segments(segments, base):
+    """Sequence numbers near each other and near the wrap, all flags, payloads cut by the snapshot length, options, padding."""
+    packets = [
+        build_ipv4_tcp(CLIENT, SERVER, base - 1, 0, Flags.SYN),
+        build_ipv4_tcp(SERVER, CLIENT, base - 1, base, Flags.SYN | Flags.ACK),
+    ]
+    records = [(packet, len(packet)) for packet in packets]
+    at = {True: 0, False: 0}
+    for from_client, skew, ack_skew, flags, length, cut, options in segments:
+        sequence = at[from_client] + (skew if abs(skew) % 5 == 0 else 0)
+        acknowledged = at[not from_client] + (ack_skew if abs(ack_skew) % 5 == 0 else 0)
+        ends = (CLIENT, SERVER) if from_client else (SERVER, CLIENT)
+        numbers = ((base + sequence) % 2**32, (base + acknowledged) % 2**32)
+        packet = build_ipv4_tcp(*ends, *numbers, int(flags), bytes([length]) * length, options=options)
+        at[from_client] = max(at[from_client], sequence + length)
+        records.append((packet[: max(len(packet) - cut, 20)], len(packet)))
+    data = bytearray(pcap([(i, data) for i, (data, _) in enumerate(records)], link_field=101))
+    position = 24
+    for captured, original in records:
+        data[position + 12 : position + 16] = original.to_bytes(4, "little")
+        position += 16 + len(captured)
+    assert same(lambda: PcapReader(io.BytesIO(bytes(data))))
