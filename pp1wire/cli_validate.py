@@ -54,6 +54,10 @@ def add(commands: Any) -> None:
         "--max-findings", type=integer(0, 10**9), default=1000, help="findings printed of each severity"
     )
     command.add_argument(
+        "--jobs", type=integer(0, 256), default=1, metavar="N",
+        help="files judged at a time, each by a process of its own; 0 for as many as there are cores; not with --html or -",
+    )  # fmt: skip
+    command.add_argument(
         "--html", metavar="FILE", type=Path, default=None,
         help="write the report as one HTML page, too, with the bytes around what is wrong; only you can read it (mode 600), as "
         "it holds what users said",
@@ -83,6 +87,7 @@ def _judged(arguments: argparse.Namespace) -> Result:
             max_findings=arguments.max_findings,
             progress=progress(),
             observe=observe,
+            jobs=arguments.jobs,
         )
 
     if arguments.html is None:

@@ -115,6 +115,7 @@ def validate(
     max_findings: int = 1000,
     progress: Progress | None = None,
     observe: Observe | None = None,
+    jobs: int = 1,
 ) -> Result:
     """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
 
@@ -125,19 +126,33 @@ def validate(
         max_findings: kept of each severity; all are counted.
         progress: see `Progress`.
         observe: receives each verdict, of each connection in order.
+        jobs: files judged at a time, each by a process of its own; 0 for as many as there are cores. The result is the same.
+            One process judges all where "-" is among the files, and where `observe` is given.
 
     Raises:
         CaptureError: `peer` cannot be read, or does not begin with a HELLO.
+        JobsError: see `pp1wire.capture.parallel.validate_files`.
+        ValueError: `jobs` is negative.
     """
+    if jobs < 0:
+        raise ValueError(f"jobs: expected at least 0, got {jobs}")
+    names = [os.fspath(path) for path in paths]
+    hello = None if peer is None else read_hello(peer)
+    if jobs != 1 and len(names) > 1 and observe is None and "-" not in names:
+        from pp1wire.capture.parallel import cores, validate_files
+
+        return validate_files(
+            names, jobs or cores(), ports=ports, peer=hello, max_findings=max_findings, progress=progress
+        )
     validator = Validator(
         ports=ports,
-        peer=None if peer is None else read_hello(peer),
+        peer=hello,
         max_findings=max_findings,
         progress=progress,
         observe=observe,
     )
-    for path in paths:
-        validator.add_path(path)
+    for name in names:
+        validator.add_path(name)
     return validator.result
 
 
