@@ -58,13 +58,15 @@ def test_captures_any_order_loss_repetition_and_damage(seed):
     head, packets = parts[:2], parts[2:]
     for _ in range(rng.integers(0, 6)):
         one, other = (int(i) for i in rng.integers(0, len(packets), 2))
-        match rng.integers(0, 4):
+        match rng.integers(0, 5):
             case 0:
                 del packets[one]
             case 1:
                 packets.insert(other, packets[one])
             case 2:
                 packets[one], packets[other] = packets[other], packets[one]
+            case 3:  # an answer before what it acknowledges
+                packets[one : one + 2] = packets[one : one + 2][::-1]
             case _:
                 changed = bytearray(packets[one])
                 changed[int(rng.integers(28, 68))] ^= 1 << int(rng.integers(0, 8))
