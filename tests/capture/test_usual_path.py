@@ -112,3 +112,19 @@ def test_captures_any_segments(segments, base):
         data[position + 12 : position + 16] = original.to_bytes(4, "little")
         position += 16 + len(captured)
     assert same(lambda: PcapReader(io.BytesIO(bytes(data))))
+
+
+def test_captures_what_waits_for_what_it_acknowledges_comes_out_as_soon_as_that_is_there():
+    def packet(from_client, sequence, acknowledged, data=b"", flags=Flags.ACK):
+        ends = (CLIENT, SERVER) if from_client else (SERVER, CLIENT)
+        return build_ipv4_tcp(*ends, sequence, acknowledged, int(flags), data)
+
+    packets = [
+        packet(True, 99, 0, flags=Flags.SYN),
+        packet(False, 199, 100, flags=Flags.SYN | Flags.ACK),
+        packet(False, 200, 104, b"answer"),
+        packet(True, 100, 200, b"ask?"),
+        packet(True, 104, 200, b"more"),
+    ]
+    found = same(lambda: PcapReader(io.BytesIO(pcap(list(enumerate(packets)), link_field=101))))
+    assert [event.data for event in found if hasattr(event, "data")] == [b"ask?", b"answer", b"more"]
