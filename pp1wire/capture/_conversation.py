@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple, TypeAlias
 
-from pp1wire.capture._pieces import OVERHEAD, Memory, Piece, Pieces, differing, owned
+from pp1wire.capture._pieces import OVERHEAD, Memory, Piece, Pieces, Recent, differing, overlapping, owned
 from pp1wire.capture.events import (
     Chunk,
     Connection,
@@ -18,10 +19,9 @@ from pp1wire.capture.events import (
 )
 from pp1wire.capture.packets import Endpoint, Flags, Segment
 
-__all__ = ["Arrival", "Conversation"]
+__all__ = ["Arrival", "Conversation", "Stream"]
 
 _WINDOW = 1 << 30  # the largest window that TCP can offer (RFC 7323): nothing in flight lies farther away
-_OTHER_THAN_DATA = int(Flags.FIN | Flags.SYN | Flags.RST)
 _FIN, _SYN, _RST, _ACK = int(Flags.FIN), int(Flags.SYN), int(Flags.RST), int(Flags.ACK)
 
 
@@ -54,7 +54,7 @@ class _End(NamedTuple):
     time_ns: int | None
 
 
-class _Stream:
+class Stream:
     """One direction."""
 
     def __init__(self, source: Endpoint) -> None:
@@ -64,7 +64,7 @@ class _Stream:
         self.next = 0  # everything before it has come out
         self.acknowledged = 0
         self.held = Pieces()
-        self.recent = Pieces()  # what came out last
+        self.recent: Recent = deque()  # what came out last
         self.end: _End | None = None
         self.ended = False
 
@@ -73,7 +73,7 @@ class _Stream:
         return self.next + _signed(sequence - (self.base or 0) - self.next)
 
 
-_Pair: TypeAlias = tuple[_Stream, _Stream]
+_Pair: TypeAlias = tuple[Stream, Stream]
 
 
 def _is_ready(pair: _Pair) -> bool:
@@ -96,31 +96,37 @@ class Conversation:
         self._memory = memory
         self._events = events
         self._start_window = start_window
-        one, two = _Stream(first.source), _Stream(first.destination)
-        self._pairs: tuple[_Pair, _Pair] = ((one, two), (two, one))
+        one, two = Stream(first.source), Stream(first.destination)
+        self.pairs: tuple[_Pair, _Pair] = ((one, two), (two, one))
         self._client: Endpoint | None = None  # as the handshake says
         self._pending: list[Arrival] = []  # until the start is settled
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None  # once settled
+        self.is_calm = False
+        """Settled, nothing held back, no end seen: see `look`."""
         self._reset = False
 
     @property
     def waits(self) -> bool:
         """Whether it holds anything back."""
-        (one, two), _ = self._pairs
+        (one, two), _ = self.pairs
         return bool(self._pending or one.held or two.held)
 
     @property
     def settled(self) -> bool:
         """Whether it is known where both streams begin."""
-        return self._connection is not None
+        return self.connection is not None
 
     @property
     def is_bare(self) -> bool:
         """Whether only acknowledgements or resets were seen: the tail of a conversation from before the capture."""
         return not self.settled and self._client is None and not any(_occupies(a.segment) for a in self._pending)
 
+    def look(self) -> None:
+        """See whether it is calm; it stays so until `accept` takes something in."""
+        self.is_calm = self.settled and not any(s.base is None or s.held or s.end is not None for s, _ in self.pairs)
+
     def _pair(self, segment: Segment) -> _Pair:
-        return self._pairs[0] if segment.source == self._pairs[0][0].source else self._pairs[1]
+        return self.pairs[0] if segment.source == self.pairs[0][0].source else self.pairs[1]
 
     # The start
 
@@ -170,22 +176,22 @@ class Conversation:
         """Decide roles and offsets by what has been seen, call it `number`, then take in what was held back."""
         pending = self._pending
         self.drop()
-        (one, two), _ = self._pairs
+        (one, two), _ = self.pairs
         if self._client is not None:
             client = one if self._client == one.source else two
         else:
             client = one if one.source.port >= two.source.port else two
         server = two if client is one else one
         server.direction = Direction.TO_CLIENT
-        self._connection = Connection(number, client.source, server.source, self._client is not None)
-        self._events.append(Opened(self._connection, pending[0].packet, pending[0].time_ns))
+        self.connection = Connection(number, client.source, server.source, self._client is not None)
+        self._events.append(Opened(self.connection, pending[0].packet, pending[0].time_ns))
         for stream in (one, two):
             if stream.base is None:
                 self._guess_base(stream, pending)
         for arrival in pending:
             self.accept(arrival)
 
-    def _guess_base(self, stream: _Stream, pending: list[Arrival]) -> None:
+    def _guess_base(self, stream: Stream, pending: list[Arrival]) -> None:
         """The lowest sequence number seen; none where nothing of this direction was captured."""
         own = [a for a in pending if a.segment.source == stream.source and _occupies(a.segment)]
         if not own:
@@ -200,43 +206,12 @@ class Conversation:
         distances = [_signed(number - numbers[0]) for number in numbers]
         self._begin_mid_stream(stream, numbers[0] + min(d for d in distances if d > -_WINDOW), own[0])
 
-    def _begin_mid_stream(self, stream: _Stream, base: int, arrival: Arrival) -> None:
+    def _begin_mid_stream(self, stream: Stream, base: int, arrival: Arrival) -> None:
         stream.base = base & 0xFFFFFFFF
         message = "the stream's beginning is not in the capture"
         self._find(stream, FindingCode.MID_STREAM, 0, 0, arrival, message)
 
     # What comes in
-
-    def goes_on(self, segment: Segment, packet: int, time_ns: int | None) -> bool:
-        """Take in a segment that goes on where its direction is, as `accept` would; False for any other, with nothing done."""
-        pair = self._pair(segment)
-        stream, other = pair
-        if (
-            segment.flags & _OTHER_THAN_DATA
-            or stream.base is None
-            or other.base is None
-            or stream.held
-            or other.held
-            or stream.end is not None
-            or other.end is not None
-            or self._connection is None
-            or len(segment.payload) != segment.length
-            or (segment.sequence - stream.base - stream.next) & 0xFFFFFFFF
-        ):
-            return False
-        if segment.flags & _ACK:
-            acknowledged = other.next + _signed(segment.acknowledgement - other.base - other.next)
-            if acknowledged > other.next:
-                return False
-            other.acknowledged = max(other.acknowledged, acknowledged)
-        if segment.length:
-            piece = Piece(stream.next, segment.length, segment.payload, 0, packet, time_ns)
-            self._events.append(
-                Chunk(self._connection, stream.direction, stream.next, segment.payload, packet, time_ns)
-            )
-            stream.next += segment.length
-            self._memory.remember(stream.recent, piece)
-        return True
 
     def accept(self, arrival: Arrival) -> None:
         """Take in one segment of a settled connection."""
@@ -269,7 +244,7 @@ class Conversation:
             self._set_end(stream, start + segment.length, arrival)
         self._release()
 
-    def _take(self, stream: _Stream, start: int, gate: int, arrival: Arrival) -> None:
+    def _take(self, stream: Stream, start: int, gate: int, arrival: Arrival) -> None:
         segment, packet, time_ns = arrival
         captured = len(segment.payload)
         if captured:
@@ -277,7 +252,7 @@ class Conversation:
         if captured < segment.length:
             self._insert(stream, Piece(start + captured, segment.length - captured, None, gate, packet, time_ns))
 
-    def _insert(self, stream: _Stream, piece: Piece) -> None:
+    def _insert(self, stream: Stream, piece: Piece) -> None:
         """Hold the bytes of `piece` that are new, and compare the others."""
         start, stop = max(piece.offset, 0), piece.stop
         if stream.end is not None and stop > stream.end.offset:
@@ -287,7 +262,7 @@ class Conversation:
             stop = stream.end.offset
         if start < min(stop, stream.next):
             known = min(stop, stream.next)
-            compared = sum(self._compare(stream, piece, old) for old in stream.recent.overlapping(start, known))
+            compared = sum(self._compare(stream, piece, old) for old in overlapping(stream.recent, start, known))
             self._memory.unchecked += known - start - compared
             start = known
         for old in stream.held.overlapping(start, stop):
@@ -298,11 +273,11 @@ class Conversation:
         if start < stop:
             self._hold(stream, piece.part(start, stop))
 
-    def _hold(self, stream: _Stream, piece: Piece) -> None:
+    def _hold(self, stream: Stream, piece: Piece) -> None:
         stream.held.add(piece)
         self._memory.held += piece.cost
 
-    def _compare(self, stream: _Stream, new: Piece, old: Piece) -> int:
+    def _compare(self, stream: Stream, new: Piece, old: Piece) -> int:
         """Report where two pieces differ; returns how many bytes they share."""
         start, stop = max(new.offset, old.offset, 0), min(new.stop, old.stop)
         if new.data is not None and old.data is not None:
@@ -314,7 +289,7 @@ class Conversation:
                 self._find(stream, FindingCode.CONFLICT, start + first, last - first + 1, new, message)
         return stop - start
 
-    def _set_end(self, stream: _Stream, offset: int, arrival: Arrival) -> None:
+    def _set_end(self, stream: Stream, offset: int, arrival: Arrival) -> None:
         highest = max(stream.next, stream.held.stop())
         if arrival.segment.flags & _RST:
             if stream.end is None:
@@ -330,27 +305,28 @@ class Conversation:
 
     def _release(self) -> None:
         """Let out every piece whose turn has come, the earlier packet first."""
-        while ready := [pair for pair in self._pairs if _is_ready(pair)]:
+        while ready := [pair for pair in self.pairs if _is_ready(pair)]:
             self._emit(min(ready, key=_head_packet)[0])
-        for stream, _ in self._pairs:
+        for stream, _ in self.pairs:
             if stream.end is not None and stream.next >= stream.end.offset:
                 self._finish(stream, stream.end)
 
-    def _emit(self, stream: _Stream) -> None:
+    def _emit(self, stream: Stream) -> None:
         piece = stream.held.pop_first()
         self._memory.held -= piece.cost
         stream.next = piece.stop
         if piece.data is None:
             message = f"{piece.length} bytes of packet {piece.packet} were not captured (snapshot length)"
             self._find(stream, FindingCode.CUT, piece.offset, piece.length, piece, message)
-        elif self._connection is not None:
-            place = (self._connection, stream.direction, piece.offset)
-            self._events.append(Chunk(*place, piece.data, piece.packet, piece.time_ns))
-            self._memory.remember(stream.recent, piece)
+        elif self.connection is not None:
+            place = (self.connection, stream.direction, piece.offset)
+            chunk = Chunk(*place, piece.data, piece.packet, piece.time_ns)
+            self._events.append(chunk)
+            self._memory.remember(stream.recent, chunk)
 
     def force(self) -> None:
         """Make one step past what blocks a settled connection that `waits`."""
-        blocked = [pair for pair in self._pairs if pair[0].held]
+        blocked = [pair for pair in self.pairs if pair[0].held]
         holes = [pair for pair in blocked if pair[0].held.first().offset > pair[0].next]
         stream, other = min(holes or blocked, key=_head_packet)
         head = stream.held.first()
@@ -369,7 +345,7 @@ class Conversation:
         while self.waits:
             self.force()
         missing = EndReason.RESET if self._reset else EndReason.MISSING
-        for stream, _ in self._pairs:
+        for stream, _ in self.pairs:
             end = stream.end
             # One acknowledged number more than there were bytes is a FIN, not a byte.
             known = stream.acknowledged - 1 if end is None else end.offset
@@ -377,28 +353,28 @@ class Conversation:
                 self._gap(stream, stream.acknowledged if end is None else end.offset, None)
             self._finish(stream, end or _End(stream.next, missing, None, None))
 
-    def _gap(self, stream: _Stream, stop: int, shown_by: Piece | None) -> None:
+    def _gap(self, stream: Stream, stop: int, shown_by: Piece | None) -> None:
         length = stop - stream.next
         message = f"{length} bytes are not in the capture"
         self._find(stream, FindingCode.GAP, stream.next, length, shown_by, message)
         stream.next = stop
 
-    def _finish(self, stream: _Stream, end: _End) -> None:
-        if not stream.ended and self._connection is not None:
+    def _finish(self, stream: Stream, end: _End) -> None:
+        if not stream.ended and self.connection is not None:
             stream.ended = True
-            place = (self._connection, stream.direction, stream.next)
+            place = (self.connection, stream.direction, stream.next)
             self._events.append(Ended(*place, end.reason, end.packet, end.time_ns))
 
     def _find(
         self,
-        stream: _Stream,
+        stream: Stream,
         code: FindingCode,
         offset: int,
         length: int,
         shown_by: Piece | Arrival | None,
         message: str,
     ) -> None:
-        if self._connection is not None:
+        if self.connection is not None:
             packet, time_ns = (None, None) if shown_by is None else (shown_by.packet, shown_by.time_ns)
-            place = (self._connection, stream.direction, offset, length)
+            place = (self.connection, stream.direction, offset, length)
             self._events.append(StreamFinding(code, *place, packet, time_ns, message))

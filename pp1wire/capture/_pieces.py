@@ -5,9 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["OVERHEAD", "Memory", "Piece", "Pieces", "differing", "owned"]
+from pp1wire.capture.events import Chunk
+
+__all__ = ["OVERHEAD", "Memory", "Piece", "Pieces", "Recent", "differing", "overlapping", "owned"]
 
 OVERHEAD = 768
 """Bytes of Python objects around a kept piece, about."""
@@ -110,22 +112,38 @@ class Pieces:
         return found
 
 
+Recent: TypeAlias = deque[Chunk]
+"""What came out of a stream last, in order."""
+
+
+def overlapping(recent: Recent, start: int, stop: int) -> list[Piece]:
+    """What of it shares a byte with [start, stop), in order."""
+    found: list[Piece] = []
+    for index in range(max(bisect_right(recent, start, key=_OFFSET) - 1, 0), len(recent)):
+        chunk = recent[index]
+        if chunk.offset >= stop:
+            break
+        if chunk.offset + len(chunk.data) > start:
+            found.append(Piece(chunk.offset, len(chunk.data), chunk.data, 0, chunk.packet, chunk.time_ns))
+    return found
+
+
 class Memory:
     """What all streams of a capture hold together."""
 
     def __init__(self, max_recent: int) -> None:
         self._max_recent = max_recent
-        self._recent: deque[Pieces] = deque()  # one entry for each kept piece, oldest first
+        self._recent: deque[Recent] = deque()  # one entry for each kept chunk, oldest first
         self._recent_size = 0
         self.held = 0
         """Bytes held back, about."""
         self.unchecked = 0
         """Repeated bytes that could no longer be compared."""
 
-    def remember(self, recent: Pieces, piece: Piece) -> None:
-        """Keep a piece that has come out, to compare repetitions with; forget the oldest of any stream."""
-        recent.add(piece)
+    def remember(self, recent: Recent, chunk: Chunk) -> None:
+        """Keep a chunk that has come out, to compare repetitions with; forget the oldest of any stream."""
+        recent.append(chunk)
         self._recent.append(recent)
-        self._recent_size += piece.cost
+        self._recent_size += OVERHEAD + len(chunk.data)
         while self._recent_size > self._max_recent:
-            self._recent_size -= self._recent.popleft().pop_first().cost
+            self._recent_size -= OVERHEAD + len(self._recent.popleft().popleft().data)

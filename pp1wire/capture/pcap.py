@@ -68,6 +68,9 @@ class PcapReader:
         record = struct.Struct(mark + "IIII")
         number = 0
         while True:
+            for usual in self._usual_packets(record, unit, link_type, number):
+                number += 1
+                yield usual
             at = self._input.offset
             head = self._input.read(_RECORD_BYTES)
             if not head and not self._input.cut:
@@ -85,6 +88,28 @@ class PcapReader:
             number += 1
             time_ns = seconds * _NANO + fraction * unit
             yield CapturedPacket(number, time_ns, link_type, original, memoryview(data), at)
+
+    def _usual_packets(self, record: struct.Struct, unit: int, link_type: int, number: int) -> Iterator[CapturedPacket]:
+        """The packets that come next, as long as they were read ahead whole and are as they should be.
+
+        Args:
+            number: of packets before them.
+        """
+        ahead, first = self._input.ahead
+        before = self._input.offset - first
+        begin, last = first, len(ahead) - _RECORD_BYTES
+        while begin <= last:
+            seconds, fraction, captured, original = record.unpack_from(ahead, begin)
+            end = begin + _RECORD_BYTES + captured
+            if captured > self._max_packet or end > len(ahead):
+                break
+            number += 1
+            # A copy, so that who keeps a small packet does not keep all that was read with it.
+            data = memoryview(ahead[begin + _RECORD_BYTES : end])
+            time_ns = seconds * _NANO + fraction * unit
+            yield tuple.__new__(CapturedPacket, (number, time_ns, link_type, original, data, before + begin))
+            begin = end
+        self._input.skip(begin - first)
 
 
 def _magics() -> str:

@@ -133,12 +133,10 @@ class PcapngReader:
     def __iter__(self) -> Iterator[CapturedPacket | Truncated]:
         number = 0
         while True:
-            at = self._input.offset
-            usual = self._usual_packet(at, number + 1)
-            if usual is not None:
+            for usual in self._usual_packets(number):
                 number += 1
                 yield usual
-                continue
+            at = self._input.offset
             head = self._input.read(12)
             if not head and at and not self._input.cut:
                 return
@@ -176,28 +174,46 @@ class PcapngReader:
                 number += 1
                 yield self._simple_packet(at, block, number)
 
-    def _usual_packet(self, at: int, number: int) -> CapturedPacket | None:
-        """The enhanced packet block that comes next, if all of it was read ahead and is as it should be."""
-        ahead, begin = self._input.ahead
-        left = len(ahead) - begin
-        if left < _EPB_BYTES:
-            return None
-        kind, length, interface_id, high, low, captured, original = self._order.whole_packet.unpack_from(ahead, begin)
-        if (
-            kind != _EPB
-            or not _EPB_BYTES <= length <= min(left, self._max_block)
-            or length % 4
-            or captured > length - _EPB_BYTES
-            or interface_id >= len(self._interfaces)
-            or self._order.u32.unpack_from(ahead, begin + length - 4)[0] != length
-        ):
-            return None
-        self._input.skip(length)
-        data = ahead[begin + 28 : begin + 28 + captured]
-        interface = self._interfaces[interface_id]
-        return CapturedPacket(
-            number, interface.time_ns(high << 32 | low), interface.link_type, original, memoryview(data), at
+    def _usual_packets(self, number: int) -> Iterator[CapturedPacket]:
+        """The enhanced packet blocks that come next, as long as they were read ahead whole and are as they should be.
+
+        Args:
+            number: of packets before them.
+        """
+        if not self._interfaces:
+            return
+        ahead, first = self._input.ahead
+        before = self._input.offset - first
+        unpack, trailer, interfaces = (
+            self._order.whole_packet.unpack_from,
+            self._order.u32.unpack_from,
+            self._interfaces,
         )
+        begin, size, interface_id, now = first, len(ahead), 0, interfaces[0]
+        while size - begin >= _EPB_BYTES:
+            kind, length, its_interface, high, low, captured, original = unpack(ahead, begin)
+            end = begin + length
+            if (
+                kind != _EPB
+                or not _EPB_BYTES <= length <= self._max_block
+                or end > size
+                or length & 3
+                or captured > length - _EPB_BYTES
+                or trailer(ahead, end - 4)[0] != length
+            ):
+                break
+            if its_interface != interface_id:
+                if its_interface >= len(interfaces):
+                    break
+                interface_id, now = its_interface, interfaces[its_interface]
+            ticks = high << 32 | low
+            time_ns = ticks + now.offset_ns if now.ticks_a_second == _NANO else now.time_ns(ticks)
+            # A copy, so that who keeps a small packet does not keep all that was read with it.
+            data = memoryview(ahead[begin + 28 : begin + 28 + captured])
+            number += 1
+            yield tuple.__new__(CapturedPacket, (number, time_ns, now.link_type, original, data, before + begin))
+            begin = end
+        self._input.skip(begin - first)
 
     @staticmethod
     def _byte_order(at: int, magic: bytes) -> _Order:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 
 from pp1wire.capture._conversation import Arrival, Conversation
+from pp1wire.capture._lane import Key, Lane
 from pp1wire.capture._pieces import Memory
 from pp1wire.capture.events import (
     Chunk,
@@ -34,7 +35,7 @@ from pp1wire.capture.events import (
     StreamFinding,
 )
 from pp1wire.capture.layers import Layers
-from pp1wire.capture.packets import Endpoint, Segment, SkipCode, Skipped
+from pp1wire.capture.packets import Segment, SkipCode, Skipped
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Truncated
 from pp1wire.capture.roce import RoceReassembler
 
@@ -80,8 +81,10 @@ class Reassembler:
         self._start_window = start_window
         self._memory = Memory(max_recent)
         self._events: list[StreamEvent] = []
-        self._table: dict[tuple[Endpoint, Endpoint], Conversation] = {}  # least recently seen first
+        self._table: dict[Key, Conversation] = {}  # least recently seen first
         self._waiting: dict[Conversation, None] = {}  # those that hold something back, oldest first
+        self.lane = Lane(self._table, self._memory)
+        """The short way, for packets that need no `add`."""
         self.numbers = count(1)
         """Of connections yet to come."""
 
@@ -101,21 +104,21 @@ class Reassembler:
         if segment.destination < segment.source:
             key = (segment.destination, segment.source)
         conversation = self._table.pop(key, None)
-        if conversation is not None and conversation.goes_on(segment, packet, time_ns):
-            self._table[key] = conversation
-            return self._take_events()
         if conversation is not None and conversation.is_another(segment):
             self._close(conversation)
             conversation = None
         if conversation is None:
             conversation = Conversation(segment, self._memory, self._events, self._start_window)
-        self._table[key] = conversation
+        self._table[key] = self.lane.latest = conversation
         arrival = Arrival(segment, packet, time_ns)
         if conversation.settled:
             conversation.accept(arrival)
         elif conversation.await_start(arrival):
             self._settle(conversation)
         self._note_waiting(conversation)
+        conversation.look()
+        if conversation.is_calm:
+            self.lane.open(key, conversation)
         while self._memory.held > self._max_held and self._waiting:
             oldest = next(iter(self._waiting))
             if oldest.settled:
@@ -140,6 +143,7 @@ class Reassembler:
 
     def _close(self, conversation: Conversation) -> None:
         self._waiting.pop(conversation, None)
+        self.lane.close(conversation)
         if conversation.is_bare:
             conversation.drop()
             return
@@ -174,10 +178,15 @@ def stream_events(
     """
     reassembler = Reassembler() if reassembler is None else reassembler
     layers, roce = Layers(), RoceReassembler(numbers=reassembler.numbers)
+    take = reassembler.lane.take
     try:
         for item in packets:
             if isinstance(item, Truncated):
                 yield item
+                continue
+            if (chunk := take(item)) is not False:
+                if chunk is not True:
+                    yield chunk
                 continue
             found = layers.add(item)
             if isinstance(found, Segment):

@@ -736,6 +736,8 @@ def test_a_file_that_stops_being_readable_is_unreadable_from_there() -> None:
                 raise OSError(5, "Input/output error")
             return super().read(size)
 
+        read1 = read
+
     validator = Validator()
     validator.add(Failing(capture(SPARSE.sent)), "disk")
     assert codes(validator.result)[-1] == "unreadable"
