@@ -155,23 +155,32 @@ class _Attempt:
     def judge(self, turns: list[tuple[int, bool, int]], *, each_row: bool) -> list[tuple[int, Judged]] | None:
         """The verdicts on (piece, whether the worker's, frame); None or RemoteProtocolError if not all is right."""
         columns = self._answered.columns
-        awaited = self._worker.awaited
+        awaited, latest = self._worker.awaited, self._latest
+        types, sessions = columns.types, columns.sessions
         verdicts: list[tuple[int, Judged | _Put]] = []
         for piece, is_answer, index in turns:
             if not is_answer:
                 frame = self._asked[index]
                 verdicts.append((piece, Judged(Direction.VERIFIER, frame.offset, self._verifier.judge(frame))))
                 continue
-            kind, number = columns.types[index], columns.sessions[index]
+            number = sessions[index]
             session = awaited(number, columns.slots[index], columns.generations[index], columns.rounds[index])
-            if session is None or kind not in (_REPLY, _COMPLETION):
+            if session is None:
                 return None
-            if kind == _COMPLETION:
+            if types[index] == _REPLY:
+                current = session.latest
+                run = latest.get(number)
+                if run is None or run.round is not current:
+                    run = self._begin(session, current, number)
+                run.frames.append(index)
+                # Its contents are judged with those of all others.
+                self._worker.enter_row(current, columns.row_token(index), columns.body_sums[index])
+                if each_row or len(run.frames) == 1:
+                    verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
+            elif types[index] == _COMPLETION:
                 verdicts.append((piece, self._completion(session, index)))
-                continue
-            run = self._enter(session, number, index)
-            if each_row or len(run.frames) == 1:
-                verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
+            else:
+                return None
         batch = self._contents()
         if batch is None:
             return None
@@ -185,16 +194,9 @@ class _Attempt:
         self._worker.complete(session, completion)
         return Judged(Direction.WORKER, frame.offset, completion, step=step)
 
-    def _enter(self, session: Session, number: int, index: int) -> _Run:
-        """Enter a row whose contents will be judged."""
-        current = session.latest
-        run = self._latest.get(number)
-        if run is None or run.round is not current:
-            run = self._latest[number] = _Run(session, current, current.rows)
-            self._runs.append(run)
-        run.frames.append(index)
-        columns = self._answered.columns
-        self._worker.enter_row(current, columns.row_token(index), columns.body_sums[index])
+    def _begin(self, session: Session, current: OpenRound, number: int) -> _Run:
+        run = self._latest[number] = _Run(session, current, current.rows)
+        self._runs.append(run)
         return run
 
     def _contents(self) -> ReplyBatch | None:

@@ -111,6 +111,7 @@ class WorkerMessages:
     def __init__(self, sessions: Sessions) -> None:
         self.sessions = sessions
         self.discards_in_a_row = 0
+        self._row_size = sessions.agreement.reply_frame_bytes
 
     def judge(self, frames: Sequence[Frame]) -> Iterator[Outcome]:
         """Check frames and apply them, one outcome at a time; the caller may move the sessions between two outcomes.
@@ -248,12 +249,12 @@ class WorkerMessages:
 
     def enter_row(self, current: OpenRound, token: int, checksum: int) -> None:
         """Enter one row into its round."""
-        size = self.sessions.agreement.reply_frame_bytes
+        size, counters = self._row_size, self.sessions.counters
         current.tokens.append(token)
         current.checksums.append(checksum)
         current.reply_bytes += size
-        self.sessions.counters.rows += 1
-        self.sessions.counters.row_bytes += size
+        counters.rows += 1
+        counters.row_bytes += size
 
     # COMPLETION.
 

@@ -49,6 +49,8 @@ class Agreement:
     max_depth: int
     max_support: int
     max_prefix: int
+    reply_frame_bytes: int = field(init=False, repr=False, compare=False)
+    """Bytes of every REPLY frame."""
     longest_body: int = field(init=False, repr=False, compare=False)
     """Bytes of the longest body that any message of this agreement can have."""
     _bodies: dict[int, tuple[int, int, int]] = field(init=False, repr=False, compare=False)
@@ -79,6 +81,7 @@ class Agreement:
         bodies = {t: (length, length, 1) for t, length in _FIXED_BODIES.items() if t != MessageType.HELLO}
         bodies |= {MessageType.REPLY: (row, row, 1), MessageType.RESET: (reset, reset + 4 * self.max_prefix, 4)}
         object.__setattr__(self, "_bodies", bodies)
+        object.__setattr__(self, "reply_frame_bytes", HEADER_BYTES + row)
         object.__setattr__(self, "longest_body", max(largest for _, largest, _ in bodies.values()))
 
     @property
@@ -100,11 +103,6 @@ class Agreement:
     def payload_bytes(self) -> int:
         """Bytes of a row's columns."""
         return row_bytes(self.representation, padded_vocab_size=self.padded_vocab_size, support=self.max_support)
-
-    @property
-    def reply_frame_bytes(self) -> int:
-        """Bytes of every REPLY frame."""
-        return HEADER_BYTES + _ROW_HEADER_BYTES + self.payload_bytes
 
     def body_bytes(self, message_type: int) -> tuple[int, int, int]:
         """(smallest, largest, step) body length in bytes of a message, which is not a HELLO."""

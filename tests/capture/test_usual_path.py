@@ -64,13 +64,15 @@ def test_captures_any_order_loss_repetition_and_damage(seed):
     head, packets = parts[:2], parts[2:]
     for _ in range(rng.integers(0, 6)):
         one, other = (int(i) for i in rng.integers(0, len(packets), 2))
-        match rng.integers(0, 4):
+        match rng.integers(0, 5):
             case 0:
                 del packets[one]
             case 1:
                 packets.insert(other, packets[one])
             case 2:
                 packets[one], packets[other] = packets[other], packets[one]
+            case 3:  # an answer before what it acknowledges
+                packets[one : one + 2] = packets[one : one + 2][::-1]
             case _:
                 changed = bytearray(packets[one])
                 changed[int(rng.integers(28, 68))] ^= 1 << int(rng.integers(0, 8))
@@ -116,6 +118,22 @@ def test_captures_any_segments(segments, base):
         data[position + 12 : position + 16] = original.to_bytes(4, "little")
         position += 16 + len(captured)
     assert same(lambda: PcapReader(io.BytesIO(bytes(data))))
+
+
+def test_captures_what_waits_for_what_it_acknowledges_comes_out_as_soon_as_that_is_there():
+    def packet(from_client, sequence, acknowledged, data=b"", flags=Flags.ACK):
+        ends = (CLIENT, SERVER) if from_client else (SERVER, CLIENT)
+        return build_ipv4_tcp(*ends, sequence, acknowledged, int(flags), data)
+
+    packets = [
+        packet(True, 99, 0, flags=Flags.SYN),
+        packet(False, 199, 100, flags=Flags.SYN | Flags.ACK),
+        packet(False, 200, 104, b"answer"),
+        packet(True, 100, 200, b"ask?"),
+        packet(True, 104, 200, b"more"),
+    ]
+    found = same(lambda: PcapReader(io.BytesIO(pcap(list(enumerate(packets)), link_field=101))))
+    assert [event.data for event in found if hasattr(event, "data")] == [b"ask?", b"answer", b"more"]
 
 
 # Two connections of IPv4 and one of IPv6, whose packets are mixed, repeated, lost, damaged and cut.
