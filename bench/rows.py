@@ -12,6 +12,7 @@ from pp1wire.sampling import cuda, dyadic_counts
 from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_replies
 
 from . import data, peers
+from .capture_rows import captures
 from .harness import Outcome, race
 from .hostile_rows import hostile
 
@@ -112,6 +113,7 @@ def all_rows(seconds: float) -> Iterator[Outcome]:
     for row in (sparse_decode, sparse_encode, dense_decode, dense_encode, stream, import_cost):
         yield row(seconds)
     yield from hostile(seconds)
+    yield from captures(seconds)
     yield from sampler(seconds)
     cuda.load("torch")  # the rows below need the extra, and this says so
     from .torch_rows import torch_rows

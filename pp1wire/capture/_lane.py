@@ -11,7 +11,7 @@ import struct
 from typing import NamedTuple
 
 from pp1wire.capture._conversation import Conversation, Stream
-from pp1wire.capture._pieces import Memory
+from pp1wire.capture._pieces import Memory, owned
 from pp1wire.capture.events import Chunk
 from pp1wire.capture.links import network_offset
 from pp1wire.capture.packets import Endpoint
@@ -124,6 +124,8 @@ class Lane:
         if header == total:
             return True
         payload = data[start + header : end]
+        if size > 2 * (end - start - header) + 1024:
+            payload = owned(payload)  # not to keep the padding of a small packet
         chunk = tuple.__new__(Chunk, (connection, stream.direction, stream.next, payload, number, time_ns))
         stream.next += total - header
         self._memory.remember(stream.recent, chunk)

@@ -268,7 +268,7 @@ class PcapngReader:
         if captured > len(block) - _EPB_BYTES:
             raise CaptureError(at, f"captured length: expected at most {len(block) - _EPB_BYTES}, got {captured}")
         interface = self._interfaces[interface_id]
-        data = memoryview(block)[28 : 28 + captured]
+        data = memoryview(block[28 : 28 + captured])  # a copy, without options of any length
         return CapturedPacket(number, interface.time_ns(high << 32 | low), interface.link_type, original, data, at)
 
     def _simple_packet(self, at: int, block: bytes, number: int) -> CapturedPacket:
@@ -281,7 +281,7 @@ class PcapngReader:
         captured = min(original, interface.snap_length or original)
         if captured > len(block) - 16:
             raise CaptureError(at, f"simple packet: expected at most {len(block) - 16} bytes, got {captured}")
-        return CapturedPacket(number, None, interface.link_type, original, memoryview(block)[12 : 12 + captured], at)
+        return CapturedPacket(number, None, interface.link_type, original, memoryview(block[12 : 12 + captured]), at)
 
 
 class PcapngWriter:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pp1wire.capture import layers
 from pp1wire.capture._lane import Lane
+from pp1wire.capture.events import Chunk
 from pp1wire.capture.packets import Endpoint, Flags, build_ipv4_tcp
 from pp1wire.capture.pcap import PcapReader
 from pp1wire.capture.pcapng import PcapngReader, PcapngWriter
@@ -25,7 +26,7 @@ from tests.capture.test_validate import blocks
 GOLDEN = capture(golden(rounds=2).sent, piece=120)
 
 
-def events(reader, *, short: bool, connections: int):
+def events(reader, *, short: bool, connections: int, keep: bool = False):
     with pytest.MonkeyPatch.context() as patch:
         if not short:
             patch.setattr(layers, "usual_segment", lambda *_: None)
@@ -33,7 +34,7 @@ def events(reader, *, short: bool, connections: int):
             patch.setattr(PcapngReader, "_usual_packets", lambda *_: iter(()))
             patch.setattr(PcapReader, "_usual_packets", lambda *_: iter(()))
         return [
-            (event._replace(data=bytes(event.data)) if hasattr(event, "data") else event)
+            (event._replace(data=bytes(event.data)) if hasattr(event, "data") and not keep else event)
             for event in stream_events(
                 reader(), Reassembler(max_held=1 << 16, max_recent=1 << 12, max_connections=connections)
             )
@@ -228,3 +229,23 @@ def test_captures_connections_interleaved_on_any_link(seed, known, link_type, ki
         assert same(lambda: open_source(CountingFile(io.BytesIO(packed_file), ""), "").packets(), known)
     else:
         assert same(lambda: PcapReader(io.BytesIO(whole)), known)
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_captures_bytes_keep_no_padding_and_no_options_in_memory(short):
+    """What is held is counted by its payload, so that a small payload must not hold a large packet or block."""
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for sequence, flags, source, destination in (
+        (0, Flags.SYN, CLIENT, SERVER),
+        (0, Flags.SYN | Flags.ACK, SERVER, CLIENT),
+    ):
+        writer.write_packet(0, build_ipv4_tcp(source, destination, sequence, 1, int(flags)))
+    for sequence in range(1, 9):
+        padding, comment = (bytes(60_000), "") if sequence % 2 else (b"", "x" * 60_000)
+        packet = build_ipv4_tcp(CLIENT, SERVER, sequence, 1, int(Flags.ACK), b"!")
+        writer.write_packet(sequence, packet + padding, comment=comment)
+    found = events(lambda: PcapngReader(io.BytesIO(file.getvalue())), short=short, connections=3, keep=True)
+    chunks = [event for event in found if isinstance(event, Chunk)]
+    assert [chunk.offset for chunk in chunks] == list(range(8))
+    assert max(len(chunk.data.obj) for chunk in chunks) < 2_000
