@@ -1,7 +1,7 @@
 """Big captures that are valid to the last byte, as the deployment would leave them.
 
 One conversation of the real ends is made once: vocabulary 129,280, depth 5, four requests in flight, sparse rows of k = 32 or
-dense rows, each row sent when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte
+dense rows; the worker sends a whole proposal at once, as `pp1wire.net` does, or each row when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte
 takes seconds and no memory. Two shapes: the packets of `pp1wire record` (a packet a send), and what tcpdump shows on Ethernet
 (segments of at most 1,460 bytes, each send acknowledged by a bare ACK).
 
@@ -35,8 +35,8 @@ _STEP_NS = 20_000
 Exchange = tuple[Direction, bytes]
 
 
-def conversation(representation: Representation, rows: int) -> list[Exchange]:
-    """What both ends send, in order, for at least `rows` rows: four requests, whose rows come position by position."""
+def conversation(representation: Representation, rows: int, *, row_by_row: bool = False) -> list[Exchange]:
+    """What both ends send, in order, for at least `rows` rows; with `row_by_row` each position of all requests by itself."""
     settings = {
         "vocab_size": VOCAB, "max_slots": REQUESTS, "max_depth": DEPTH, "max_support": SUPPORT, "max_prefix": 1 << 20,
         "id_map_sha256": bytes(32), "draft_checkpoint_sha256": bytes(32), "target_sha256": bytes(32), "draft_revision": "r1",
@@ -72,14 +72,17 @@ def conversation(representation: Representation, rows: int) -> list[Exchange]:
             verifier.step(session, 0.0)
             up()
         tickets = [draft.tickets() for draft in drafts]
-        for place in range(DEPTH):
-            for draft, drawn in zip(drafts, tickets, strict=True):
-                ids, counts = distributions[(made + place) % len(distributions)]
-                token = sample(ids, counts, int(drawn[place]))
-                worker.reply_row(draft.step, token, ids, counts)
+        laws = [distributions[(made + place) % len(distributions)] for place in range(DEPTH)]
+        proposals = [[sample(*law, int(t)) for law, t in zip(laws, drawn, strict=True)] for drawn in tickets]
+        for place in range(DEPTH if row_by_row else 0):
+            for draft, tokens in zip(drafts, proposals, strict=True):
+                worker.reply_row(draft.step, tokens[place], *laws[place])
                 down()
-        for draft in drafts:
-            worker.complete(draft.step)
+        for draft, tokens in zip(drafts, proposals, strict=True):
+            if row_by_row:
+                worker.complete(draft.step)
+            else:
+                worker.reply(draft.step, tokens, laws)
             down()
         drafts.clear()
         for session, event in zip(sessions, ready, strict=True):
