@@ -1,9 +1,10 @@
 """Big captures that are valid to the last byte, as the deployment would leave them.
 
 One conversation of the real ends is made once: vocabulary 129,280, depth 5, four requests in flight, sparse rows of k = 32 or
-dense rows; the worker sends a whole proposal at once, as `pp1wire.net` does, or each row when it is drawn. It is then written again and again, as connections of other ports, so that a gigabyte
-takes seconds and no memory. Two shapes: the packets of `pp1wire record` (a packet a send), and what tcpdump shows on Ethernet
-(segments of at most 1,460 bytes, each send acknowledged by a bare ACK).
+dense rows. The worker sends a whole proposal at once, as `pp1wire.net` does, or each row when it is drawn. It is then written
+again and again, as connections of other ports, so that a gigabyte takes seconds and no memory. Two shapes: the packets of
+`pp1wire record` (a packet a send), and what tcpdump shows on Ethernet (segments of at most 1,460 bytes, each send acknowledged
+by a bare ACK).
 
     python -m bench.captures --rows 100000 sparse.pcapng
     python -m bench.captures --dense --rows 400 --ethernet dense.pcap
@@ -162,13 +163,19 @@ def _segments(exchanges: list[Exchange], port: int, now: int) -> Iterator[tuple[
 
 
 def make(
-    file: BinaryIO, representation: Representation, rows: int, *, ethernet: bool = False, connections: int = 0
+    file: BinaryIO,
+    representation: Representation,
+    rows: int,
+    *,
+    ethernet: bool = False,
+    row_by_row: bool = False,
+    connections: int = 0,
 ) -> int:
     """Write a capture of at least `rows` rows, and say how many they are; unless given, a connection has 2,000 (dense: 40)."""
     each = 2_000 if representation is Representation.SPARSE else 40
     number = connections or -(-rows // each)
-    exchanges = conversation(representation, -(-rows // number))
-    rows_each = sum(len(data) >= 300 for sender, data in exchanges[2:] if sender is Direction.WORKER)
+    rows_each = -(-rows // (number * REQUESTS * DEPTH)) * REQUESTS * DEPTH
+    exchanges = conversation(representation, rows_each, row_by_row=row_by_row)
     (write_ethernet if ethernet else write_recorded)(file, exchanges, number)
     return rows_each * number
 
@@ -178,16 +185,16 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dense", action="store_true")
-    parser.add_argument(
-        "--ethernet", action="store_true", help="pcap as tcpdump writes it, in place of pcapng as the recorder does"
-    )
+    parser.add_argument("--ethernet", action="store_true", help="pcap of Ethernet, as tcpdump writes it")
+    parser.add_argument("--row-by-row", action="store_true", help="a send for each row, in place of a whole proposal's")
     parser.add_argument(
         "--connections", type=int, default=0, help="default: one for each 2,000 sparse or 40 dense rows"
     )
     asked = parser.parse_args()
+    representation = Representation.DENSE if asked.dense else Representation.SPARSE
+    shape = {"ethernet": asked.ethernet, "row_by_row": asked.row_by_row, "connections": asked.connections}
     with asked.file.open("wb") as file:
-        representation = Representation.DENSE if asked.dense else Representation.SPARSE
-        rows = make(file, representation, asked.rows, ethernet=asked.ethernet, connections=asked.connections)
+        rows = make(file, representation, asked.rows, **shape)
     print(f"{asked.file}: {rows:,} rows, {asked.file.stat().st_size:,} bytes")
 
 
