@@ -12,7 +12,6 @@ from pp1wire.sampling import cuda, dyadic_counts
 from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_replies
 
 from . import data, peers
-from .capture_rows import captures
 from .harness import Outcome, race
 from .hostile_rows import hostile
 
@@ -113,6 +112,8 @@ def all_rows(seconds: float) -> Iterator[Outcome]:
     for row in (sparse_decode, sparse_encode, dense_decode, dense_encode, stream, import_cost):
         yield row(seconds)
     yield from hostile(seconds)
+    from .capture_rows import captures  # here, so that `python -m bench.captures` is loaded once
+
     yield from captures(seconds)
     yield from sampler(seconds)
     cuda.load("torch")  # the rows below need the extra, and this says so

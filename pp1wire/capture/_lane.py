@@ -115,9 +115,6 @@ class Lane:
             ahead = (acknowledged - other_base - other.next) & _MASK
             if 0 < ahead < _HALF:
                 return False  # it shows that something of the other direction is missing, or yet to come
-            offset = other.next + ahead - (_MASK + 1 if ahead else 0)
-            if offset > other.acknowledged:
-                other.acknowledged = offset
         if conversation is not self.latest:
             self._table[key] = self._table.pop(key)
             self.latest = conversation

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pp1wire.capture import layers
 from pp1wire.capture._lane import Lane
-from pp1wire.capture.events import Chunk
+from pp1wire.capture.events import Chunk, FindingCode, StreamFinding
 from pp1wire.capture.packets import Endpoint, Flags, build_ipv4_tcp
 from pp1wire.capture.pcap import PcapReader
-from pp1wire.capture.pcapng import PcapngReader, PcapngWriter
+from pp1wire.capture.pcapng import CaptureError, PcapngReader, PcapngWriter
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.sources import CountingFile, open_source
 from tests.capture.golden import capture, golden
@@ -249,3 +249,25 @@ def test_captures_bytes_keep_no_padding_and_no_options_in_memory(short):
     chunks = [event for event in found if isinstance(event, Chunk)]
     assert [chunk.offset for chunk in chunks] == list(range(8))
     assert max(len(chunk.data.obj) for chunk in chunks) < 2_000
+
+
+def test_captures_overlaps_of_one_byte_are_compared():
+    reassembler = Reassembler()
+    packets = [
+        build_ipv4_tcp(CLIENT, SERVER, 0, 0, int(Flags.SYN)),
+        build_ipv4_tcp(SERVER, CLIENT, 0, 1, int(Flags.SYN | Flags.ACK)),
+        build_ipv4_tcp(CLIENT, SERVER, 1, 1, int(Flags.ACK), b"abc"),
+        build_ipv4_tcp(CLIENT, SERVER, 3, 1, int(Flags.ACK), b"Xde"),
+    ]
+    found = list(stream_events(PcapReader(io.BytesIO(pcap(list(enumerate(packets)), link_field=101))), reassembler))
+    assert [bytes(event.data) for event in found if isinstance(event, Chunk)] == [b"abc", b"de"]
+    (conflict,) = (event for event in found if isinstance(event, StreamFinding) and event.code is FindingCode.CONFLICT)
+    assert (conflict.offset, conflict.length, conflict.packet) == (2, 1, 4)
+    assert reassembler.unchecked == 0
+
+
+def test_captures_packets_longer_than_allowed_are_refused_though_they_were_read_ahead():
+    reader = iter(PcapReader(io.BytesIO(pcap([(0, bytes(40)), (1, bytes(41))])), max_packet=40))
+    assert len(next(reader).data) == 40
+    with pytest.raises(CaptureError, match="expected at most 40, got 41"):
+        next(reader)
