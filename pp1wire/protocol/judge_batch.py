@@ -155,40 +155,32 @@ class _Attempt:
     def judge(self, turns: list[tuple[int, bool, int]], *, each_row: bool) -> list[tuple[int, Judged]] | None:
         """The verdicts on (piece, whether the worker's, frame); None or RemoteProtocolError if not all is right."""
         columns = self._answered.columns
+        awaited, latest = self._worker.awaited, self._latest
+        types, sessions = columns.types, columns.sessions
         verdicts: list[tuple[int, Judged | _Put]] = []
-        at = 0
-        while at < len(turns):
-            piece, is_answer, index = turns[at]
-            at += 1
+        for piece, is_answer, index in turns:
             if not is_answer:
                 frame = self._asked[index]
                 verdicts.append((piece, Judged(Direction.VERIFIER, frame.offset, self._verifier.judge(frame))))
                 continue
-            number, identity = columns.sessions[index], columns.identity(index)
-            session = self._worker.awaited(number, *identity)
+            number = sessions[index]
+            session = awaited(number, columns.slots[index], columns.generations[index], columns.rounds[index])
             if session is None:
                 return None
-            kind = columns.types[index]
-            if kind == _COMPLETION:
+            if types[index] == _REPLY:
+                current = session.latest
+                run = latest.get(number)
+                if run is None or run.round is not current:
+                    run = self._begin(session, current, number)
+                run.frames.append(index)
+                # Its contents are judged with those of all others.
+                self._worker.enter_row(current, columns.row_token(index), columns.body_sums[index])
+                if each_row or len(run.frames) == 1:
+                    verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
+            elif types[index] == _COMPLETION:
                 verdicts.append((piece, self._completion(session, index)))
-                continue
-            if kind != _REPLY:
+            else:
                 return None
-            # Rows of one round that come one after another, with nothing in between that could change what is awaited.
-            end = index + 1
-            while at < len(turns) and turns[at][1] and columns.types[end] == _REPLY and columns.sessions[end] == number:
-                if columns.identity(end) != identity:
-                    break
-                at, end = at + 1, end + 1
-            run = self._enter(session, number, index, end)
-            before = len(run.frames) - (end - index)
-            if each_row:
-                verdicts += [
-                    (turns[at - end + i][0], _Put(self._answered.offset(i), run, before + i - index))
-                    for i in range(index, end)
-                ]
-            elif not before:
-                verdicts.append((piece, _Put(self._answered.offset(index), run, 0)))
         batch = self._contents()
         if batch is None:
             return None
@@ -202,16 +194,9 @@ class _Attempt:
         self._worker.complete(session, completion)
         return Judged(Direction.WORKER, frame.offset, completion, step=step)
 
-    def _enter(self, session: Session, number: int, start: int, stop: int) -> _Run:
-        """Enter rows whose contents will be judged with those of all others."""
-        current = session.latest
-        run = self._latest.get(number)
-        if run is None or run.round is not current:
-            run = self._latest[number] = _Run(session, current, current.rows)
-            self._runs.append(run)
-        run.frames.extend(range(start, stop))
-        columns = self._answered.columns
-        self._worker.enter_rows(current, columns.tokens[start:stop], columns.body_sums[start:stop])
+    def _begin(self, session: Session, current: OpenRound, number: int) -> _Run:
+        run = self._latest[number] = _Run(session, current, current.rows)
+        self._runs.append(run)
         return run
 
     def _contents(self) -> ReplyBatch | None:

@@ -242,17 +242,18 @@ class WorkerMessages:
 
     def record_rows(self, run: RowRun, batch: ReplyBatch, stop: int) -> None:
         """Enter rows that passed into their round."""
-        rows = slice(run.start, stop)
-        self.enter_rows(run.round, batch.tokens[rows].tolist(), batch.row_checksums[rows].tolist())
+        for token, checksum in zip(
+            batch.tokens[run.start : stop].tolist(), batch.row_checksums[run.start : stop].tolist(), strict=True
+        ):
+            self.enter_row(run.round, token, checksum)
 
-    def enter_rows(self, current: OpenRound, tokens: list[int], checksums: list[int]) -> None:
-        """Enter rows into their round."""
-        rows, counters = len(tokens), self.sessions.counters
-        size = rows * self._row_size
-        current.tokens += tokens
-        current.checksums += checksums
+    def enter_row(self, current: OpenRound, token: int, checksum: int) -> None:
+        """Enter one row into its round."""
+        size, counters = self._row_size, self.sessions.counters
+        current.tokens.append(token)
+        current.checksums.append(checksum)
         current.reply_bytes += size
-        counters.rows += rows
+        counters.rows += 1
         counters.row_bytes += size
 
     # COMPLETION.
@@ -269,7 +270,7 @@ class WorkerMessages:
     def read_completion(self, session: Session, frame: Frame) -> Completion:
         """The COMPLETION of an awaited round. Raises RemoteProtocolError unless it fits the rows."""
         completion = cast(Completion, decode_frame(frame, self.sessions.agreement))
-        _check_completion(frame, session.latest, completion)
+        _check_completion(Place.of(frame), session.latest, completion)
         return completion
 
     def complete(self, session: Session, completion: Completion) -> None:
@@ -359,31 +360,25 @@ def _position_fault(place: Place, run: RowRun, position: int, behind: int) -> Re
     return place.body(RejectCode.REPLY_POSITION_MISMATCH, "position", following, position)
 
 
-def _check_completion(frame: Frame, current: OpenRound, completion: Completion) -> None:
+def _check_completion(place: Place, current: OpenRound, completion: Completion) -> None:
     step = current.step
     if completion.position != step.position:
-        raise Place.of(frame).body(
-            RejectCode.COMPLETION_POSITION_MISMATCH, "position", step.position, completion.position
-        )
+        raise place.body(RejectCode.COMPLETION_POSITION_MISMATCH, "position", step.position, completion.position)
     if completion.context_version != step.context_version:
-        raise Place.of(frame).body(
+        raise place.body(
             RejectCode.COMPLETION_CONTEXT_MISMATCH, "context_version", step.context_version, completion.context_version
         )
     if completion.rows != current.rows:
-        raise Place.of(frame).body(
-            RejectCode.COMPLETION_ROWS_MISMATCH, "rows", f"{current.rows} received", completion.rows
-        )
+        raise place.body(RejectCode.COMPLETION_ROWS_MISMATCH, "rows", f"{current.rows} received", completion.rows)
     if completion.status is CompletionStatus.OK and completion.rows != step.depth:
-        raise Place.of(frame).body(
-            RejectCode.COMPLETION_ROWS_MISMATCH, "rows", f"the depth, {step.depth}", completion.rows
-        )
+        raise place.body(RejectCode.COMPLETION_ROWS_MISMATCH, "rows", f"the depth, {step.depth}", completion.rows)
     if completion.reply_bytes != current.reply_bytes:
-        raise Place.of(frame).body(
+        raise place.body(
             RejectCode.COMPLETION_BYTES_MISMATCH, "reply_bytes", current.reply_bytes, completion.reply_bytes
         )
     checksum = rows_checksum(current.checksums)
     if completion.rows_checksum != checksum:
-        raise Place.of(frame).body(
+        raise place.body(
             RejectCode.COMPLETION_CHECKSUM_MISMATCH, "rows_checksum", checksum.hex(), completion.rows_checksum.hex()
         )
 

@@ -59,10 +59,6 @@ class Body:
     identity: tuple[tuple[Callable[[Any, Any], None], int], ...]
     """Sets a field of the message from an index of the header."""
     slot: Callable[[Any, Any], None] | None
-    all_identity: tuple[tuple[Callable[[Any, Any], None], int], ...]
-    """`identity` and `slot`."""
-    all_fields: tuple[tuple[Callable[[Any, Any], None], int], ...]
-    """`setters`, `numbers` and `digests`."""
 
     def read(self, frame: Frame) -> list[Any]:
         """The fixed fields, reserved ones among them, each within its schema's bounds.
@@ -78,17 +74,9 @@ class Body:
             values[index] = value
         return values
 
-    def message(self, header: Header, values: list[Any], column: Any, seen: Seen | None) -> Message:
+    def message(self, header: Header, values: list[Any], column: Any, seen: Seen) -> Message:
         """The message of fixed fields that were read, and its column (None without one), which nobody can write into."""
         message = self.make(self.message_class)
-        if seen is None:
-            for set_field, index in self.all_identity:
-                set_field(message, header[index])
-            for set_field, index in self.all_fields:
-                set_field(message, values[index])
-            if self.column is not None:
-                self.column(message, column)
-            return message
         numbers, digests = seen.numbers, seen.digests
         if len(numbers) + len(digests) > _MOST_SEEN:
             numbers.clear()
@@ -179,8 +167,6 @@ def _body(number: int) -> Body:
         digests=tuple((setter(s.name), index[s.name]) for s in carried if s.name in digests),
         identity=tuple((setter(name), Header._fields.index(name)) for name in identity if name != "slot"),
         slot=setter("slot") if "slot" in identity else None,
-        all_identity=tuple((setter(name), Header._fields.index(name)) for name in identity),
-        all_fields=tuple((setter(s.name), index[s.name]) for s in carried),
     )
 
 

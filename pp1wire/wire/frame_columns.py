@@ -26,6 +26,7 @@ __all__ = ["FrameColumns", "read_columns"]
 _LENGTH_AT: Final = next(spec.offset for spec in HEADER_FIELDS if spec.name == "body_length")
 _unpack_length = Struct("<I").unpack_from
 _TOKEN_AT: Final = HEADER_BYTES + next(s.offset for s in BODY_FIELDS[MessageType.REPLY] if s.name == "token")
+_unpack_token = Struct("<i").unpack_from
 _SUM_AT: Final = HEADER_BYTES - 8
 _TYPES: Final = {int(t): t for t in MessageType}
 _REPLY: Final = int(MessageType.REPLY)
@@ -54,12 +55,11 @@ class FrameColumns(NamedTuple):
     generations: list[int]
     rounds: list[int]
     body_sums: list[int]
-    tokens: list[int]
-    """Of REPLYs; of other messages without meaning."""
 
-    def identity(self, index: int) -> tuple[int, int, int]:
-        """Slot, generation and round of a frame."""
-        return self.slots[index], self.generations[index], self.rounds[index]
+    def row_token(self, index: int) -> int:
+        """The token that the REPLY at `index` names."""
+        token: int = _unpack_token(self.data, self.bounds[index] + _TOKEN_AT)[0]
+        return token
 
     def frame(self, index: int, view: memoryview, offset: int, agreement: Agreement) -> Frame:
         """Frame `index` as a splitter would return it; `view` is all of `data`, which begins at `offset` of the stream."""
@@ -101,16 +101,8 @@ def read_columns(data: bytes, agreement: Agreement, sequence: int | None) -> Fra
         return None
     return FrameColumns(
         data, bounds, kinds, headers["sequence"].tolist(), headers["slot"].tolist(), headers["session"].tolist(),
-        headers["generation"].tolist(), headers["round"].tolist(), sums, _tokens(octets, starts),
+        headers["generation"].tolist(), headers["round"].tolist(), sums,
     )  # fmt: skip
-
-
-def _tokens(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.intp]) -> list[int]:
-    places = starts + _TOKEN_AT
-    # A COMPLETION at the very end is shorter than what a REPLY has before its token's end.
-    places = np.minimum(places, octets.size - 4) if octets.size >= 4 else places[:0]
-    tokens: list[int] = octets[places[:, None] + np.arange(4)].view("<i4").reshape(-1).tolist()
-    return tokens
 
 
 def _bounds(data: bytes, agreement: Agreement) -> list[int] | None:

@@ -39,8 +39,8 @@ Column = npt.NDArray[np.int32]
 _NO_IDS: Final = np.frombuffer(b"", dtype="<i4")
 
 
-def decode_body(frame: Frame, agreement: Agreement | None, seen: Seen | None) -> Message:
-    """The message in `frame`, which is not a REPLY; it shares what is equal with what was `seen` (None: with nothing).
+def decode_body(frame: Frame, agreement: Agreement | None, seen: Seen) -> Message:
+    """The message in `frame`, which is not a REPLY; it shares what is equal with what was `seen`.
 
     Raises:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
