@@ -121,6 +121,8 @@ class _Run:
 
     session: Session
     round: OpenRound
+    identity: tuple[int, int, int, int]
+    """(session, slot, generation, round) of each."""
     first: int
     frames: list[int] = field(default_factory=list)
 
@@ -145,7 +147,7 @@ class _Attempt:
         self._asked = asked
         self._answered = answered
         self._runs: list[_Run] = []
-        self._latest: dict[int, _Run] = {}
+        self._latest: dict[int, _Run] = {}  # by session: rows still come
 
     def keep(self) -> None:
         """What was tried is so."""
@@ -154,33 +156,37 @@ class _Attempt:
 
     def judge(self, turns: list[tuple[int, bool, int]], *, each_row: bool) -> list[tuple[int, Judged]] | None:
         """The verdicts on (piece, whether the worker's, frame); None or RemoteProtocolError if not all is right."""
-        columns = self._answered.columns
-        awaited, latest = self._worker.awaited, self._latest
-        types, sessions = columns.types, columns.sessions
+        columns, latest = self._answered.columns, self._latest
+        types = columns.types
+        identities = list(zip(columns.sessions, columns.slots, columns.generations, columns.rounds, strict=True))
         verdicts: list[tuple[int, Judged | _Put]] = []
         for piece, is_answer, index in turns:
             if not is_answer:
                 frame = self._asked[index]
+                self._end(frame.header.session)
                 verdicts.append((piece, Judged(Direction.VERIFIER, frame.offset, self._verifier.judge(frame))))
                 continue
-            number = sessions[index]
-            session = awaited(number, columns.slots[index], columns.generations[index], columns.rounds[index])
-            if session is None:
-                return None
-            if types[index] == _REPLY:
-                current = session.latest
-                run = latest.get(number)
-                if run is None or run.round is not current:
-                    run = self._begin(session, current, number)
-                run.frames.append(index)
-                # Its contents are judged with those of all others.
-                self._worker.enter_row(current, columns.row_token(index), columns.body_sums[index])
-                if each_row or len(run.frames) == 1:
-                    verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
-            elif types[index] == _COMPLETION:
-                verdicts.append((piece, self._completion(session, index)))
-            else:
-                return None
+            identity = identities[index]
+            number = identity[0]
+            run = latest.get(number)
+            is_row = types[index] == _REPLY
+            if run is None or run.identity != identity or not is_row:
+                self._end(number)
+                session = self._worker.awaited(*identity)
+                if session is None:
+                    return None
+                if types[index] == _COMPLETION:
+                    verdicts.append((piece, self._completion(session, index)))
+                    continue
+                if not is_row:
+                    return None
+                run = self._begin(session, identity)
+            # Its contents are judged with those of all others.
+            run.frames.append(index)
+            if each_row or len(run.frames) == 1:
+                verdicts.append((piece, _Put(self._answered.offset(index), run, len(run.frames) - 1)))
+        for number in list(latest):
+            self._end(number)
         batch = self._contents()
         if batch is None:
             return None
@@ -194,10 +200,21 @@ class _Attempt:
         self._worker.complete(session, completion)
         return Judged(Direction.WORKER, frame.offset, completion, step=step)
 
-    def _begin(self, session: Session, current: OpenRound, number: int) -> _Run:
-        run = self._latest[number] = _Run(session, current, current.rows)
+    def _begin(self, session: Session, identity: tuple[int, int, int, int]) -> _Run:
+        run = _Run(session, session.latest, identity, session.latest.rows)
+        self._latest[session.number] = run
         self._runs.append(run)
         return run
+
+    def _end(self, number: int) -> None:
+        """Enter the rows of a session into its round, before a message that looks at them or ends it."""
+        run = self._latest.pop(number, None)
+        if run is not None:
+            columns = self._answered.columns
+            sums = columns.body_sums
+            self._worker.enter_rows(
+                run.round, [columns.row_token(i) for i in run.frames], [sums[i] for i in run.frames]
+            )
 
     def _contents(self) -> ReplyBatch | None:
         """All rows, run by run; None if one is not as it should be."""

@@ -21,6 +21,7 @@ from pp1wire.wire import Agreement, RemoteProtocolError, Reset, Step
 __all__ = ["OpenRound", "Session", "Sessions", "draw_tickets", "step_tickets"]
 
 _COMMITTED = (SessionEvent.COMMIT, SessionEvent.COMMIT_NONE)
+_ENTERED = {state: f"session.{state}" for state in SessionState}
 
 
 def step_tickets(steps: Sequence[Step]) -> list[npt.NDArray[np.int64]]:
@@ -156,7 +157,7 @@ class Sessions:
         before, session.state = session.state, SESSION[session.state][event]
         if before is SessionState.READY and event not in _COMMITTED:
             self.counters.unused += 1
-        self.counters.states[f"session.{session.state}"] += 1
+        self.counters.states[_ENTERED[session.state]] += 1
         if session.state is SessionState.CLOSED:
             del self.open[session.number]
             self.slots[session.slot] = None

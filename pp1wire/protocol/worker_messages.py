@@ -242,18 +242,16 @@ class WorkerMessages:
 
     def record_rows(self, run: RowRun, batch: ReplyBatch, stop: int) -> None:
         """Enter rows that passed into their round."""
-        for token, checksum in zip(
-            batch.tokens[run.start : stop].tolist(), batch.row_checksums[run.start : stop].tolist(), strict=True
-        ):
-            self.enter_row(run.round, token, checksum)
+        rows = slice(run.start, stop)
+        self.enter_rows(run.round, batch.tokens[rows].tolist(), batch.row_checksums[rows].tolist())
 
-    def enter_row(self, current: OpenRound, token: int, checksum: int) -> None:
-        """Enter one row into its round."""
-        size, counters = self._row_size, self.sessions.counters
-        current.tokens.append(token)
-        current.checksums.append(checksum)
+    def enter_rows(self, current: OpenRound, tokens: list[int], checksums: list[int]) -> None:
+        """Enter rows into their round."""
+        size, counters = self._row_size * len(tokens), self.sessions.counters
+        current.tokens += tokens
+        current.checksums += checksums
         current.reply_bytes += size
-        counters.rows += 1
+        counters.rows += len(tokens)
         counters.row_bytes += size
 
     # COMPLETION.

@@ -59,6 +59,8 @@ class Body:
     identity: tuple[tuple[Callable[[Any, Any], None], int], ...]
     """Sets a field of the message from an index of the header."""
     slot: Callable[[Any, Any], None] | None
+    alone: tuple[tuple[Callable[[Any, Any], None], int], ...]
+    """`setters`, `numbers` and `digests`, for a message that shares nothing."""
 
     def read(self, frame: Frame) -> list[Any]:
         """The fixed fields, reserved ones among them, each within its schema's bounds.
@@ -74,9 +76,23 @@ class Body:
             values[index] = value
         return values
 
-    def message(self, header: Header, values: list[Any], column: Any, seen: Seen) -> Message:
+    def message(self, header: Header, values: list[Any], column: Any, seen: Seen | None) -> Message:
         """The message of fixed fields that were read, and its column (None without one), which nobody can write into."""
         message = self.make(self.message_class)
+        if self.slot is not None:
+            self.slot(message, header.slot)
+        if seen is None:
+            for set_field, index in self.identity:
+                set_field(message, header[index])
+            for set_field, index in self.alone:
+                set_field(message, values[index])
+        else:
+            self._share(message, header, values, seen)
+        if self.column is not None:
+            self.column(message, column)
+        return message
+
+    def _share(self, message: Message, header: Header, values: list[Any], seen: Seen) -> None:
         numbers, digests = seen.numbers, seen.digests
         if len(numbers) + len(digests) > _MOST_SEEN:
             numbers.clear()
@@ -84,8 +100,6 @@ class Body:
         for set_field, index in self.identity:
             value = header[index]
             set_field(message, numbers.setdefault(value, value))
-        if self.slot is not None:
-            self.slot(message, header.slot)
         for set_field, index in self.numbers:
             value = values[index]
             set_field(message, numbers.setdefault(value, value))
@@ -94,9 +108,6 @@ class Body:
             set_field(message, digests.setdefault(value, value))
         for set_field, index in self.setters:
             set_field(message, values[index])
-        if self.column is not None:
-            self.column(message, column)
-        return message
 
 
 def _legal(spec: FieldSpec) -> Callable[[Any], Any] | None:
@@ -163,6 +174,7 @@ def _body(number: int) -> Body:
         make=cls.__new__,
         message_class=cls,
         setters=tuple((setter(s.name), index[s.name]) for s in carried if s.name not in numbers | digests),
+        alone=tuple((setter(s.name), index[s.name]) for s in carried),
         numbers=tuple((setter(s.name), index[s.name]) for s in carried if s.name in numbers),
         digests=tuple((setter(s.name), index[s.name]) for s in carried if s.name in digests),
         identity=tuple((setter(name), Header._fields.index(name)) for name in identity if name != "slot"),

@@ -39,7 +39,7 @@ Column = npt.NDArray[np.int32]
 _NO_IDS: Final = np.frombuffer(b"", dtype="<i4")
 
 
-def decode_body(frame: Frame, agreement: Agreement | None, seen: Seen) -> Message:
+def decode_body(frame: Frame, agreement: Agreement | None, seen: Seen | None = None) -> Message:
     """The message in `frame`, which is not a REPLY; it shares what is equal with what was `seen`.
 
     Raises:

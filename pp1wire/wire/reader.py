@@ -89,7 +89,7 @@ def decode_frame(frame: Frame, agreement: Agreement | None) -> Message:
         RemoteProtocolError: body checksum, structure, canonical form or meaning, in that order.
     """
     if frame.header.message_type is not MessageType.REPLY:
-        return decode_body(frame, agreement, Seen())
+        return decode_body(frame, agreement)
     batch, error = read_rows([frame], _required(agreement))
     if error is not None:
         raise error
