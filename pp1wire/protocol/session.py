@@ -16,17 +16,22 @@ from pp1wire.protocol.notices import MessageDropped, RoundDiscarded, SessionRese
 from pp1wire.protocol.prefix import CommittedPrefix
 from pp1wire.protocol.tables import SESSION, SessionEvent, SessionState
 from pp1wire.sampling import proposal_tickets
+from pp1wire.sampling.philox import round_tickets
 from pp1wire.wire import Agreement, RemoteProtocolError, Reset, Step
 
 __all__ = ["OpenRound", "Session", "Sessions", "draw_tickets", "step_tickets"]
 
 _COMMITTED = (SessionEvent.COMMIT, SessionEvent.COMMIT_NONE)
+# Up to about here tickets are drawn faster one by one than by a pass over arrays.
+_FEW_TICKETS = 24
 _ENTERED = {state: f"session.{state}" for state in SessionState}
 
 
 def step_tickets(steps: Sequence[Step]) -> list[npt.NDArray[np.int64]]:
     """The proposal tickets of every position of each STEP, int64 [depth], in [0, 2^24)."""
     depths = [step.depth for step in steps]
+    if sum(depths) <= _FEW_TICKETS:
+        return [round_tickets(s.proposal_seed, s.generation, s.round, s.position, s.depth) for s in steps]
     columns = np.repeat(
         np.array([[s.proposal_seed, s.generation, s.round, s.position] for s in steps], np.uint64), depths, axis=0
     )

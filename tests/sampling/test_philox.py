@@ -157,6 +157,20 @@ def test_proposal_tickets_are_the_top_24_bits_of_the_first_word(seed, generation
     assert tickets.tolist() == [int(words(seed, generation, round_, p, Domain.PROPOSAL)[0]) >> 8 for p in positions]
 
 
+@given(U64, U32, U32, st.integers(0, 2**32 - 41), st.integers(0, 40))
+def test_round_tickets_are_the_proposal_tickets_of_its_positions(seed, generation, round_, position, depth):
+    tickets = philox.round_tickets(seed, generation, round_, position, depth)
+    together = proposal_tickets(np.uint64(seed), generation, round_, np.arange(position, position + depth))
+    assert tickets.dtype == together.dtype == np.int64
+    assert tickets.tolist() == together.tolist()
+
+
+@pytest.mark.parametrize("position", [-1, 2**32 - 2])
+def test_round_tickets_refuse_positions_that_are_none(position):
+    with pytest.raises(SamplingError, match="position"):
+        philox.round_tickets(1, 1, 1, position, 3)
+
+
 def test_proposal_tickets_broadcast_over_requests_and_positions():
     seeds = np.array([[3], [2**64 - 1]], np.uint64)
     tickets = proposal_tickets(seeds, np.array([[1], [2]]), 7, np.arange(5))
