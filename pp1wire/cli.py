@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pp1wire
-from pp1wire import cli_attack, cli_dissector, cli_validate, cli_vectors
+from pp1wire import cli_attack, cli_audit, cli_dissector, cli_validate, cli_vectors
 from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
 from pp1wire.cli_validate import progress
 from pp1wire.errors import PP1Error
@@ -66,7 +66,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for add in (_demo, cli_validate.add, _show, _plan, _record, cli_attack.add, cli_dissector.add, _vectors, _bench):
+    for add in (
+        _demo,
+        cli_validate.add,
+        cli_audit.add,
+        _show,
+        _plan,
+        _record,
+        cli_attack.add,
+        cli_dissector.add,
+        _vectors,
+        _bench,
+    ):
         add(commands)
     return parser
 
@@ -141,6 +152,10 @@ def _demo(commands: Any) -> None:
         **given,
         help="where the recording goes (default: a file of its own among the temporary ones)",
     )
+    command.add_argument(
+        "--logits", type=Path, metavar="FILE", **given,
+        help="write what the models computed to FILE, .npz or .safetensors, for pp1wire audit; it holds the verifier's seeds",
+    )  # fmt: skip
 
 
 def _run_demo(arguments: argparse.Namespace) -> int:

@@ -110,6 +110,7 @@ class Report:
             "as_expected": self.as_expected,
             "surprise": self.surprise,
             "capture": str(self.settings.capture),
+            "logits": None if self.settings.logits is None else str(self.settings.logits),
             "validation": self.validation.to_json(),
             "legs": [self._leg_data(leg) for leg in self.legs],
         }
@@ -124,6 +125,12 @@ class Report:
             "",
             f"recording: {self.settings.capture}, {size:.1f} MB; it holds the prompts, the tokens and the proposal seeds",
         ]
+        if self.settings.logits is not None:
+            size = self.settings.logits.stat().st_size / 1e6
+            lines.append(
+                f"logits: {self.settings.logits}, {size:.1f} MB; secret, as it holds the verifier's seeds; "
+                f"run: pp1wire audit {self.settings.capture} --logits {self.settings.logits}"
+            )
         lines += self._verdict_lines()
         return [*lines, "", f"not as expected: {self.surprise}"] if self.surprise else lines
 

@@ -6,14 +6,16 @@ import asyncio
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pp1wire.audit.logit_writer import Spool
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.validate import validate
 from pp1wire.demo.faults import FaultyRelay
 from pp1wire.demo.identities import smollm2, target_model, terms
+from pp1wire.demo.logits import Logits, SpoolingTarget
 from pp1wire.demo.prompts import SmolLM2Talk, SyntheticTalk
 from pp1wire.demo.report import Leg, Report
 from pp1wire.demo.settings import Settings
@@ -59,21 +61,34 @@ async def _demo(settings: Settings, say: Say) -> Report:
     # Before anything starts, and here rather than in the worker, whose errors come from another process.
     if HostSampler(settings.backend).interpreted:
         say(f"backend triton: {_INTERPRETED}")
-    legs = []
+    legs: list[Leg] = []
+    logits = None if settings.logits is None else Logits(settings.logits)
+    try:
+        return await _recorded(settings, legs, logits, say)
+    finally:
+        if logits is not None:
+            logits.clean()
+
+
+async def _recorded(settings: Settings, legs: list[Leg], logits: Logits | None, say: Say) -> Report:
     with Recorder.create(settings.capture) as recorder:
         try:
             for representation in settings.representations:
-                legs.append(await _leg(settings, representation, recorder, say))
+                legs.append(await _leg(settings, representation, recorder, logits, say))
         finally:
             if not recorder.packets:
                 settings.capture.unlink(missing_ok=True)  # a run that never began leaves nothing behind
-    report = Report(settings, legs, validate([settings.capture]))
+    report = Report(settings, legs, validate([settings.capture], observe=logits))
+    if logits is not None:
+        logits.write(settings)
     for line in report.lines():
         say(line)
     return report
 
 
-async def _leg(settings: Settings, representation: Representation, recorder: Recorder, say: Say) -> Leg:
+async def _leg(
+    settings: Settings, representation: Representation, recorder: Recorder, logits: Logits | None, say: Say
+) -> Leg:
     """All requests with one representation, against a worker of its own."""
     shape = f"k={settings.support}" if representation is Representation.SPARSE else "every id"
     count = settings.request_count
@@ -83,9 +98,13 @@ async def _leg(settings: Settings, representation: Representation, recorder: Rec
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pp1wire-")))
         worker_socket = directory / "worker"
-        worker = await stack.enter_async_context(WorkerHandle(settings, representation, worker_socket))
+        worker = await stack.enter_async_context(
+            WorkerHandle(settings, representation, worker_socket, None if logits is None else logits.new_spool())
+        )
         # Both processes load the model at the same time.
         target = await asyncio.to_thread(target_model, settings.model, settings.temperature)
+        if logits is not None:
+            target = SpoolingTarget(target, stack.enter_context(closing(Spool(logits.new_spool()))))
         mine = await asyncio.to_thread(
             terms, settings.model, representation=representation, support=settings.support, depth=settings.depth
         )
@@ -120,7 +139,9 @@ async def _leg(settings: Settings, representation: Representation, recorder: Rec
             ]
             async with asyncio.TaskGroup() as group:
                 for number in range(settings.request_count):
-                    lane = _Lane(settings, number, clients[number % settings.sockets], target, talk, executor, say)
+                    lane = _Lane(
+                        settings, number, clients[number % settings.sockets], target, talk, executor, say, logits
+                    )
                     leg.lanes.append(lane.rounds)
                     group.create_task(lane.run())
             leg.seconds = asyncio.get_running_loop().time() - started
@@ -140,6 +161,7 @@ class _Lane:
     talk: SmolLM2Talk | SyntheticTalk
     executor: ThreadPoolExecutor
     say: Say
+    logits: Logits | None = None
     rounds: list[Round] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -147,6 +169,8 @@ class _Lane:
         root = choice_root(self.settings.seed, self.number)
         while left:
             self.say(f"[{self.number + 1}] ▸ {self.talk.question(self.number, turn)}")
+            if self.logits is not None:
+                self.logits.add_root(choice_root(root, turn))
             request = decode(
                 self.client,
                 self.target,

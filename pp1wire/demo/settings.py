@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pp1wire.audit.logit_writer import SUFFIXES
 from pp1wire.errors import PP1Error
 from pp1wire.sampling.backends import BACKENDS
 from pp1wire.wire import Representation
@@ -43,6 +44,7 @@ class Settings:
         fault: corrupt, truncate, late or kill, injected once; None for none.
         backend: what draws and verifies, in both processes: numpy, torch or triton.
         capture: file the recording is written to.
+        logits: file, npz or safetensors, that what the models computed is written to; None for none.
 
     Raises:
         PP1Error: a value that the demo cannot run with.
@@ -60,6 +62,7 @@ class Settings:
     fault: str | None = None
     backend: str = "numpy"
     capture: Path = field(default_factory=default_capture)
+    logits: Path | None = None
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -74,6 +77,13 @@ class Settings:
             raise PP1Error(f"capture: no directory {str(self.capture.parent)!r}; create it, or name another file")
         if self.capture.is_dir():
             raise PP1Error(f"capture: {str(self.capture)!r} is a directory; name a file")
+        if self.logits is not None:
+            if self.logits.suffix not in SUFFIXES:
+                raise PP1Error(
+                    f"logits: expected a name that ends in {' or '.join(SUFFIXES)}, got {str(self.logits)!r}"
+                )
+            if not self.logits.parent.is_dir():
+                raise PP1Error(f"logits: no directory {str(self.logits.parent)!r}; create it, or name another file")
 
     @property
     def round_count(self) -> int:

@@ -23,7 +23,9 @@ _END_SECONDS = 10.0
 class WorkerHandle:
     """Starts the worker, waits until it listens, and ends it; `async with` never leaves a process behind."""
 
-    def __init__(self, settings: Settings, representation: Representation, socket: Path) -> None:
+    def __init__(
+        self, settings: Settings, representation: Representation, socket: Path, spool: Path | None = None
+    ) -> None:
         self._arguments = [
             "--model", settings.model,
             "--representation", representation.name.lower(),
@@ -32,6 +34,8 @@ class WorkerHandle:
             "--socket", str(socket),
             "--backend", settings.backend,
         ]  # fmt: skip
+        if spool is not None:
+            self._arguments += ["--spool", str(spool)]
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:

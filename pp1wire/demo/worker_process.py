@@ -12,9 +12,12 @@ import json
 import signal
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from pp1wire.audit.logit_writer import Spool
 from pp1wire.demo.identities import draft_model, terms
+from pp1wire.demo.logits import SpoolingDraft
 from pp1wire.errors import PP1Error
 from pp1wire.net import WorkerServer
 from pp1wire.wire import Representation
@@ -31,6 +34,7 @@ def main() -> int:
     parser.add_argument("--depth", type=int, required=True)
     parser.add_argument("--socket", required=True)
     parser.add_argument("--backend", required=True)
+    parser.add_argument("--spool", type=Path, default=None, help="where draft logits are written down")
     arguments = parser.parse_args()
     try:
         asyncio.run(_serve(arguments))
@@ -43,6 +47,8 @@ def main() -> int:
 async def _serve(arguments: argparse.Namespace) -> None:
     representation = Representation[arguments.representation.upper()]
     model = draft_model(arguments.model)
+    if arguments.spool is not None:
+        model = SpoolingDraft(model, Spool(arguments.spool))
     mine = terms(arguments.model, representation=representation, support=arguments.support, depth=arguments.depth)
     address = f"unix:{arguments.socket}"
     async with WorkerServer(address, model, mine, threads=1, backend=arguments.backend) as server:
