@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     command.set_defaults(run=_run, usage=command.error)
     command.add_argument(
-        "files", nargs="+", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
+        "files", nargs="*", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
     )
     command.add_argument(
         "--port", type=integer(1, 65_535), action="append", default=[], metavar="PORT",
@@ -62,12 +62,22 @@ def add(commands: Any) -> None:
         help="write the report as one HTML page, too, with the bytes around what is wrong; only you can read it (mode 600), as "
         "it holds what users said",
     )  # fmt: skip
+    command.add_argument(
+        "--schema", action="store_true", help="print the JSON Schema of what --json prints, and do nothing else"
+    )
     command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from pp1wire.capture.report import report_lines
 
+    if arguments.schema:
+        from pp1wire.capture.report_schema import report_schema
+
+        sys.stdout.write(json.dumps(report_schema(), indent=2, ensure_ascii=False) + "\n")
+        return 0
+    if not arguments.files:
+        arguments.usage("the following arguments are required: FILE")
     result = _judged(arguments)
     if getattr(arguments, "json", False):
         sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")

@@ -17,6 +17,7 @@ from pp1wire.wire import Hello, HelloRole, RejectCode, RemoteProtocolError
 
 __all__ = ["Teller"]
 
+_LACKING: Final = (FindingCode.GAP, FindingCode.CUT)
 _HARMLESS: Final = (FindingCode.OUTSIDE_WINDOW, FindingCode.AFTER_END)
 
 
@@ -57,7 +58,7 @@ class Teller:
                 message = "from here on each frame is judged by itself; sessions are not followed"
                 self.find(side, Severity.NOTE, CaptureCode.RESUMED, message, offset=outcome.offset, located=True)
             else:
-                self._summary.count_frame(outcome)
+                self._summary.count_frame(outcome, uncertain=self._is_uncertain(side))
                 self._latencies.see(outcome, time_ns)
                 if isinstance(outcome.message, Hello):
                     self.hellos[outcome.message.role] = outcome.message
@@ -77,7 +78,7 @@ class Teller:
         """Tell and count what chunks have settled, none of it wrong; each verdict with the index of the chunk that settled it."""
         if self._observe is None:
             for index, verdict in verdicts:
-                self._summary.count_frame(verdict)
+                self._summary.count_frame(verdict, uncertain=self.doubtful)
                 self._latencies.see(verdict, batch[index].time_ns)
             for side in sides.values():
                 self._pass_over(side, [chunk for chunk in batch if sides[chunk.direction] is side])
@@ -89,7 +90,7 @@ class Teller:
             while told < len(verdicts) and verdicts[told][0] == index:
                 verdict = verdicts[told][1]
                 told += 1
-                self._summary.count_frame(verdict)
+                self._summary.count_frame(verdict, uncertain=self.doubtful)
                 self._latencies.see(verdict, chunk.time_ns)
                 self._observe(self._seen(side, verdict, chunk.time_ns))
 
@@ -101,9 +102,12 @@ class Teller:
             side.bytes += end - chunks[0].offset
             side.end = end
 
+    def _is_uncertain(self, side: Side) -> bool:
+        return side.uncertain or self.doubtful
+
     def _seen(self, side: Side, verdict: Judged, time_ns: int | None) -> Seen:
         packet, _ = side.marks.at(verdict.offset)
-        uncertain = side.uncertain or self.doubtful
+        uncertain = self._is_uncertain(side)
         return Seen(
             self._file, self._connection.number, self._endpoints, side.role, verdict, packet, time_ns, uncertain
         )
@@ -111,6 +115,7 @@ class Teller:
     def _unjudged(self, side: Side, outcome: UnjudgedFrame) -> None:
         self._summary.frames[outcome.message_type.name.lower()] += 1
         self._summary.unjudged_frames += 1
+        self._summary.uncertain_frames += self._is_uncertain(side)
         if not side.unjudged_told:
             side.unjudged_told = True
             message = "without the HELLOs only headers and checksums can be judged, from this frame on"
@@ -127,7 +132,7 @@ class Teller:
                 connection=self._connection.number,
                 endpoints=self._endpoints,
                 direction=str(side.role),
-                uncertain=side.uncertain or self.doubtful,
+                uncertain=self._is_uncertain(side),
                 advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
             )
         )
@@ -167,6 +172,9 @@ class Teller:
 
     def stream_finding(self, side: Side, finding: StreamFinding) -> None:
         severity = Severity.NOTE if finding.code in _HARMLESS else Severity.INCOMPLETE
+        if severity is Severity.INCOMPLETE:
+            self._summary.holes[str(finding.code)] += 1
+            self._summary.missing_bytes += finding.length if finding.code in _LACKING else 0
         self.find(
             side,
             severity,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -18,7 +18,6 @@ from typing import Any
 
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
 from pp1wire.capture.sources import Progress
-from pp1wire.capture.summary import Span, Summary
 from pp1wire.capture.validate import FileResult, Result, Validator
 from pp1wire.errors import PP1Error
 from pp1wire.wire import Hello
@@ -116,29 +115,7 @@ def add_result(total: Result, one: Result, max_findings: int) -> None:
             total.findings.append(finding)
     total.files.extend(one.files)
     total.counts.update(one.counts)
-    _add_summary(total.summary, one.summary)
-
-
-def _add_summary(total: Summary, one: Summary) -> None:
-    for name in Summary.__slots__:
-        own, other = getattr(total, name), getattr(one, name)
-        if isinstance(own, Counter):
-            own.update(other)
-        elif isinstance(own, int):
-            setattr(total, name, own + other)
-        elif isinstance(own, list):
-            setattr(total, name, [a + b for a, b in zip(own, other, strict=True)])
-        else:
-            _add_spans(own, other)
-
-
-def _add_spans(total: Mapping[str, Span], one: Mapping[str, Span]) -> None:
-    for key, span in total.items():
-        other = one[key]
-        span.count += other.count
-        span.total_ns += other.total_ns
-        span.least_ns = min((n for n in (span.least_ns, other.least_ns) if n is not None), default=None)
-        span.most_ns = max((n for n in (span.most_ns, other.most_ns) if n is not None), default=None)
+    total.summary.add(one.summary)
 
 
 def _start(options: _Options) -> _Job:

@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pp1wire.capture.findings import Finding, Severity
-from pp1wire.capture.summary import Span, Summary
+from pp1wire.capture.histogram import Histogram
+from pp1wire.capture.summary import Summary
 from pp1wire.capture.text import printable, time_text
 from pp1wire.capture.validate import Result
 
 __all__ = ["finding_line", "report_lines"]
 
-_SPANS: Final = {
+_STAGES: Final = {
     "step_to_first_row": "STEP to first row",
     "step_to_completion": "STEP to COMPLETION",
     "completion_to_commit": "COMPLETION to COMMIT",
 }
+_WIDTH: Final = 100
+_LABEL: Final = 22
 
 
 def finding_line(finding: Finding) -> str:
@@ -84,16 +87,27 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         f"{_count(summary.tokens, 'token')} by {_count(summary.commits, 'proposal')} "
         f"and {summary.target_only:,} of the target alone",
     )
-    if summary.commits:
-        shares = (f"{count:,} ({100 * count / summary.commits:.1f} %)" for count in summary.committed)
-        yield _row("by position", ", ".join(shares))
-    for key, name in _SPANS.items():
-        if summary.latencies[key].count:
-            yield _row(name, _span(summary.latencies[key]))
+    shares = [
+        f"{100 * count / offered:.1f} %"
+        for count, offered in zip(summary.committed, summary.offered, strict=True)
+        if offered
+    ]
+    if shares:
+        yield _row("accepted by position", ", ".join(shares) + f"; {summary.tokens_a_proposal:.2f} tokens a proposal")
+    for stage, name in _STAGES.items():
+        if summary.latencies[stage].count:
+            yield _row(name, _times(summary.latencies[stage]))
+    if summary.holes:
+        yield _row("missing", f"{_counts(summary.holes)}; {_count(summary.missing_bytes, 'byte')} known to be")
+    if summary.uncertain_frames or summary.uncertain_findings:
+        uncertain = _count(summary.uncertain_frames, "frame"), _count(summary.uncertain_findings, "finding")
+        yield _row("uncertain", f"{' and '.join(uncertain)}, behind what is missing or contradicts itself")
 
 
 def _row(name: str, text: str) -> str:
-    return f"{name:<22}{text}"
+    """One line of a screen: what would be too long ends in "…"; --json has it all."""
+    line = f"{name:<{_LABEL}}{text}"
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
 
 
 def _count(count: int, what: str) -> str:
@@ -104,8 +118,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
-def _span(span: Span) -> str:
-    least, mean, most = (
-        (0 if n is None else n) / 1e6 for n in (span.least_ns, span.total_ns // span.count, span.most_ns)
-    )
-    return f"least {least:.3f} ms, mean {mean:.3f} ms, most {most:.3f} ms ({span.count:,})"
+def _times(times: Histogram) -> str:
+    named = {"least": times.least, "p50": times.quantile(0.5), "p99": times.quantile(0.99), "most": times.most}
+    told = ", ".join(f"{name} {(ns or 0) / 1e6:.3f}" for name, ns in named.items())
+    return f"{told} ms ({times.count:,})"

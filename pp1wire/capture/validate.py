@@ -26,6 +26,9 @@ from pp1wire.wire import Hello
 
 __all__ = ["FileResult", "Result", "Validator", "status_of", "validate"]
 
+REPORT_VERSION: Final = 1
+"""Of what `Result.to_json` gives; another one when something that was there changes or goes."""
+
 MAX_HELD: Final = 24 << 20
 """Bytes of unfinished frames held, over all connections."""
 
@@ -93,6 +96,7 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """Ready for `json.dumps`; the same for the same files."""
         return {
+            "report_version": REPORT_VERSION,
             "status": self.status.name.lower(),
             "counts": _by_severity(self.counts),
             "findings": [finding.to_json() for finding in self.findings],
@@ -262,6 +266,7 @@ class Validator:
         severity = str(finding.severity)
         self._file.counts[severity] += 1
         self.result.counts[severity] += 1
+        self.result.summary.uncertain_findings += finding.uncertain
         self._found.add(finding)
 
 

@@ -118,7 +118,7 @@ def _summary(result: Result) -> Html:
         tiles.append(("tokens a proposal", f"{drafted / summary.commits:.2f}", f"{summary.commits:,} committed"))
     span = summary.latencies["step_to_completion"]
     if span.count:
-        mean = duration_text(span.total_ns // span.count)
+        mean = duration_text(span.total // span.count)
         tiles.append(("STEP to COMPLETION", mean, f"mean of {span.count:,}"))
     frames = [(name.upper(), f"{count:,}") for name, count in summary.frames.items()]
     read = [

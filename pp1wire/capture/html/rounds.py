@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from pp1wire.capture.html.histogram import Histogram
+from pp1wire.capture.histogram import Histogram
 from pp1wire.capture.html.terms import Terms
 from pp1wire.capture.observing import Seen
 from pp1wire.wire import Commit, CommitKind, Completion, CompletionStatus, Hello, RemoteProtocolError, Reset, Step
