@@ -22,8 +22,8 @@ _STATUSES: Final = [status.name.lower() for status in ExitStatus]
 _SEVERITIES: Final = [str(severity) for severity in Severity]
 _MESSAGES: Final = [message.name.lower() for message in MessageType]
 _OFFSET: Final = (
-    "Bytes from the start of that direction (below 0 where a packet claims to come before it); of the file for findings about the "
-    "file."
+    "Bytes from the start of that direction (below 0 where a packet claims to come before it); of the file for findings about "
+    "the file."
 )
 _LARGE: Final = "It may exceed 2^53, so read it as an integer of 64 bits."
 

@@ -149,7 +149,8 @@ def test_the_summary_fits_a_screen():
     told = {line[:22].strip() for line in screen}
     assert told >= {
         "read", "packets not read", "bytes", "frames", "not judged", "rounds", "discarded", "stale, dropped", "faults",
-        "committed", "accepted by position", "STEP to first row", "STEP to COMPLETION", "COMPLETION to COMMIT", "missing", "uncertain",
+        "committed", "accepted by position", "STEP to first row", "STEP to COMPLETION", "COMPLETION to COMMIT", "missing",
+        "uncertain",
     }  # fmt: skip
     assert len(screen) <= 24
     assert max(map(len, screen)) <= 100

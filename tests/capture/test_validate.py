@@ -96,8 +96,8 @@ def test_latencies_are_those_of_the_packets() -> None:
     assert latencies["step_to_first_row"].to_json() == {
         "count": 1, "least_ns": 30, "mean_ns": 30, "p50_ns": 30, "p90_ns": 30, "p99_ns": 30, "most_ns": 30,
     }  # fmt: skip
-    assert latencies["step_to_completion"].most_ns == 30
-    assert latencies["completion_to_commit"].most_ns == 40
+    assert latencies["step_to_completion"].most == 30
+    assert latencies["completion_to_commit"].most == 40
 
 
 @pytest.mark.parametrize("talk", [SPARSE, DENSE], ids=["sparse", "dense"])
