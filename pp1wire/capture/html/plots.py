@@ -104,7 +104,10 @@ def latency_plot(curves: Sequence[Curve]) -> Html:
     label = "Share of rounds that took no longer, by stage, over time on a logarithmic axis; the table has the values"
     svg = element("svg", *art, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label, class_="plot")
     return element(
-        "figure", svg, element("ul", *legend, class_="legend"),
+        "figure",
+        # On a narrow screen the drawing scrolls: made smaller, its text could not be read.
+        element("div", svg, class_="scroll", tabindex=0, role="group", aria_label="Plot of latencies"),
+        element("ul", *legend, class_="legend"),
         element("figcaption", "Share of rounds that took no longer (time on a logarithmic axis)"),
     )  # fmt: skip
 
