@@ -11,6 +11,8 @@ ARGS ?=
 SECONDS ?= 60
 SOAK_SECONDS ?= 300
 SEEDS ?= 0:2000
+# A file's tests stay together, since they share what takes long to make. ARGS='-n 0' runs all in one process, as a debugger needs.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help demo test test-system test-peers lint types contracts schemas schemas-check bench fuzz fuzz-own simulate soak nightly clean
 .DEFAULT_GOAL := help
@@ -35,8 +37,8 @@ $(VENV)/ready: $(VENV)/demo-ready
 demo: $(VENV)/demo-ready  ## a draft worker and a verifier decode together, with a real language model (ARGS='--help')
 	$(BIN)/pp1wire demo --model smollm2 $(ARGS)
 
-test: $(VENV)/ready  ## all tests that need nothing but Python (ARGS is passed to pytest)
-	$(BIN)/python -m pytest -m "not system and not peers" $(ARGS)
+test: $(VENV)/ready  ## all tests that need nothing but Python, on up to four cores (ARGS is passed to pytest; '-n 0' for one process)
+	$(BIN)/python -m pytest -m "not system and not peers" $(PARALLEL) $(ARGS)
 	@echo "left out: tests marked 'system' (node, npm, tshark, lua5.4, gcc, g++); run: make test-system"
 	@echo "left out: tests marked 'peers' (transformers, sglang); run: make test-peers"
 
@@ -89,7 +91,7 @@ soak: $(VENV)/ready  ## real processes under cuts, stalls, damage and signals (S
 	$(BIN)/python -m tests.chaos.soak --seconds $(SOAK_SECONDS) $(ARGS)
 
 nightly: $(VENV)/ready-fuzz  ## the long runs: thousands of new examples of every property, an hour of simulating and fuzzing, and a soak
-	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly --timeout 3600 $(ARGS)
+	$(BIN)/python -m pytest -m "not system and not peers" --hypothesis-profile nightly --timeout 3600 $(PARALLEL) $(ARGS)
 	seed=$$(date +%s) && $(BIN)/python -m fuzz.simulator --seeds $$seed:$$((seed + 1000000)) --minutes 30
 	$(BIN)/python -m fuzz --seconds 900 --seed $$(date +%s)
 	$(BIN)/python -m fuzz --engine atheris --seconds 900

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pp1wire
-from pp1wire import cli_attack, cli_dissector, cli_vectors
+from pp1wire import cli_attack, cli_dissector, cli_validate, cli_vectors
 from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
+from pp1wire.cli_validate import progress
 from pp1wire.errors import PP1Error
 
 __all__ = ["main"]
@@ -65,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pp1wire {pp1wire.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    for add in (_demo, _validate, _show, _plan, _record, cli_attack.add, cli_dissector.add, _vectors, _bench):
+    for add in (_demo, cli_validate.add, _show, _plan, _record, cli_attack.add, cli_dissector.add, _vectors, _bench):
         add(commands)
     return parser
 
@@ -280,55 +281,6 @@ def _bench_room() -> Any:
 # captures -----------------------------------------------------------------------------------------------------------------
 
 
-def _validate(commands: Any) -> None:
-    command = _command(
-        commands, "validate", _run_validate,
-        "judge captures by the functions that judge online; exit status 0 valid, 1 invalid, 2 incomplete, 3 unreadable",
-        examples=(
-            "pp1wire validate run.pcapng",
-            "pp1wire validate --port 7000 --json monday.pcapng tuesday.pcapng",
-            "pp1wire validate verifier.bin --peer worker.bin",
-            "zstdcat run.pcapng.zst | pp1wire validate -",
-        ),
-    )  # fmt: skip
-    command.add_argument(
-        "files", nargs="+", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
-    )
-    command.add_argument(
-        "--port", type=integer(1, 65_535), action="append", default=[], metavar="PORT",
-        help="server port that speaks PP1: anything else there is invalid; may be repeated (default: every port is looked at, "
-        "and what is not PP1 is skipped)",
-    )  # fmt: skip
-    command.add_argument(
-        "--peer",
-        default=None,
-        metavar="FILE",
-        help="the other direction of a raw stream: its HELLO settles the agreement (default: what one HELLO shows is judged)",
-    )
-    command.add_argument(
-        "--max-findings", type=integer(0, 10**9), default=1000, help="findings printed of each severity"
-    )
-
-
-def _run_validate(arguments: argparse.Namespace) -> int:
-    from pp1wire.capture.report import report_lines
-    from pp1wire.capture.validate import validate
-
-    result = validate(
-        arguments.files,
-        ports=arguments.port,
-        peer=arguments.peer,
-        max_findings=arguments.max_findings,
-        progress=_progress(),
-    )
-    if _wants_json(arguments):
-        _print_json(result.to_json())
-    else:
-        for line in report_lines(result):
-            print(line)
-    return int(result.status)
-
-
 def _show(commands: Any) -> None:
     command = _command(
         commands, "show", _run_show, "dissect every frame of a capture, field by field",
@@ -341,7 +293,7 @@ def _show(commands: Any) -> None:
 def _run_show(arguments: argparse.Namespace) -> int:
     from pp1wire.capture.show import show
 
-    for item in show(arguments.file, rows=arguments.rows, progress=_progress()):
+    for item in show(arguments.file, rows=arguments.rows, progress=progress()):
         if _wants_json(arguments):
             print(json.dumps(item.to_json(), ensure_ascii=False))
         else:
@@ -382,17 +334,6 @@ def _run_record(arguments: argparse.Namespace) -> int:
         _complain("record", f"{proxy.unreachable} connections could not be passed on to {address_text(arguments.to)}")
     print(f"recorded {proxy.connections} connection{'' if proxy.connections == 1 else 's'} in {arguments.file}")
     return OK if proxy.fault is None else FAILED
-
-
-def _progress() -> Callable[[str, int], None] | None:
-    """Tells on a terminal's standard error how far a file was read; None where nobody looks."""
-    if not sys.stderr.isatty():
-        return None
-
-    def tell(name: str, count: int) -> None:
-        print(f"\r{name}: {count / 1e6:.0f} MB read", end="\r", file=sys.stderr, flush=True)
-
-    return tell
 
 
 if __name__ == "__main__":

@@ -1,0 +1,176 @@
+"""Follows the rounds while a capture is judged: when their stages came, what became of them, and on which terms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from pp1wire.capture.html.histogram import Histogram
+from pp1wire.capture.html.terms import Terms
+from pp1wire.capture.observing import Seen
+from pp1wire.wire import Commit, CommitKind, Completion, CompletionStatus, Hello, RemoteProtocolError, Reset, Step
+from pp1wire.wire._schema_v2 import MAX_DEPTH
+
+__all__ = ["MAX_KEPT", "STAGES", "Round", "Rounds"]
+
+MAX_KEPT: Final = 600
+"""Rounds that are kept, the first ones; all are counted."""
+
+_MAX_OPEN: Final = 16_384  # 4 slots of each connection that is followed at a time
+
+STAGES: Final = {
+    "first_row": "STEP to first row",
+    "completion": "STEP to COMPLETION",
+    "commit": "COMPLETION to COMMIT",
+}
+"""Stages of a round whose lengths are counted."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One round.
+
+    Attributes:
+        file, connection, slot: where it was asked for.
+        identity: (session, generation, round).
+        depth: positions asked for.
+        kind: "committed", "discarded", "void", or "open" while nothing came of it.
+        outcome: the same in words.
+        times, packets: of "step", "first_row", "completion" and "end", as far as they came; times in nanoseconds since 1970.
+    """
+
+    file: str
+    connection: int
+    slot: int
+    identity: tuple[int, int, int]
+    depth: int
+    kind: str = "open"
+    outcome: str = "open where the capture ends"
+    times: dict[str, int] = field(default_factory=dict)
+    packets: dict[str, int] = field(default_factory=dict)
+
+    def note(self, stage: str, seen: Seen) -> None:
+        """A stage of it came."""
+        if seen.time_ns is not None:
+            self.times[stage] = seen.time_ns
+        if seen.packet is not None:
+            self.packets[stage] = seen.packet
+
+    def end(self, kind: str, outcome: str, seen: Seen) -> None:
+        """It is over."""
+        self.kind, self.outcome = kind, outcome
+        self.note("end", seen)
+
+
+class Rounds:
+    """The argument `observe` of `validate`: sees verdicts, in bounded memory.
+
+    Attributes:
+        kept: the first rounds, by their STEPs.
+        count: all rounds.
+        latencies: of each stage in `STAGES`.
+        decided: proposals that were decided, by position: those with that many drafted tokens or more.
+        accepted: drafted tokens that were committed, by position.
+        commits: COMMITs by kind.
+        terms: what the HELLOs said.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Round] = []
+        self.count = 0
+        self.latencies = {stage: Histogram() for stage in STAGES}
+        self.decided = [0] * MAX_DEPTH
+        self.accepted = [0] * MAX_DEPTH
+        self.commits: Counter[str] = Counter()
+        self.terms = Terms()
+        self._file: str | None = None
+        self._open: dict[tuple[int, int], Round] = {}
+
+    def __call__(self, seen: Seen) -> None:
+        """The next verdict."""
+        if seen.file != self._file:
+            self._file = seen.file
+            self._open.clear()
+        verdict, message = seen.verdict, seen.verdict.message
+        if verdict.error is not None:
+            self._fail(verdict.error, seen)
+        elif verdict.batch is not None:
+            if verdict.step is not None:
+                self._rows(verdict.step, seen)
+        elif isinstance(message, Step):
+            self._step(message, seen)
+        elif isinstance(message, Completion):
+            self._completion(message, seen)
+        elif isinstance(message, Commit):
+            self._commit(message, seen)
+        elif isinstance(message, Reset):
+            self._reset(message, seen)
+        elif isinstance(message, Hello):
+            self.terms.add(message, seen)
+
+    def _step(self, message: Step, seen: Seen) -> None:
+        self.count += 1
+        identity = (message.session, message.generation, message.round)
+        one = Round(seen.file, seen.connection, message.slot, identity, message.depth)
+        one.note("step", seen)
+        if len(self.kept) < MAX_KEPT:
+            self.kept.append(one)
+        self._open[seen.connection, message.slot] = one
+        if len(self._open) > _MAX_OPEN:
+            del self._open[next(iter(self._open))]
+
+    def _rows(self, step: Step, seen: Seen) -> None:
+        one = self._of(seen, step.slot, (step.session, step.generation, step.round))
+        if one is not None and "first_row" not in one.packets and "first_row" not in one.times:
+            one.note("first_row", seen)
+            self._measure("first_row", one, "step", "first_row")
+
+    def _completion(self, message: Completion, seen: Seen) -> None:
+        one = self._of(seen, message.slot, (message.session, message.generation, message.round))
+        if one is None:
+            return
+        one.note("completion", seen)
+        self._measure("completion", one, "step", "completion")
+        if message.status is not CompletionStatus.OK:
+            one.end("discarded", f"discarded: the worker could not, {message.status.name.lower()}", seen)
+
+    def _commit(self, message: Commit, seen: Seen) -> None:
+        self.commits[message.kind.name.lower()] += 1
+        one = self._of(seen, message.slot, (message.session, message.generation, message.round))
+        if one is None or message.kind is CommitKind.TARGET_ONLY:
+            return
+        one.end("committed", f"{message.accepted} of {one.depth} drafted committed, {_FURTHER[message.kind]}", seen)
+        self._measure("commit", one, "completion", "end")
+        for position in range(one.depth):
+            self.decided[position] += 1
+            self.accepted[position] += message.accepted > position
+        del self._open[seen.connection, message.slot]
+
+    def _reset(self, message: Reset, seen: Seen) -> None:
+        one = self._open.pop((seen.connection, message.slot), None)
+        if one is not None and one.kind == "open":
+            one.end("void", f"void: RESET for {message.reason.name.lower()}", seen)
+
+    def _fail(self, error: RemoteProtocolError, seen: Seen) -> None:
+        if error.identity is None or error.scope != "proposal":
+            return
+        for (connection, _), one in self._open.items():
+            if connection == seen.connection and one.identity == error.identity and one.kind == "open":
+                one.end("discarded", f"discarded: {error.code.name.lower()}", seen)
+                return
+
+    def _of(self, seen: Seen, slot: int, identity: tuple[int, int, int]) -> Round | None:
+        one = self._open.get((seen.connection, slot))
+        return one if one is not None and one.identity == identity else None
+
+    def _measure(self, stage: str, one: Round, begin: str, end: str) -> None:
+        if begin in one.times and end in one.times:
+            self.latencies[stage].add(one.times[end] - one.times[begin])
+
+
+_FURTHER: Final = {
+    CommitKind.NONE: "and no further token",
+    CommitKind.CORRECTION: "and a correction",
+    CommitKind.BONUS: "and a bonus",
+}
