@@ -48,7 +48,7 @@ def render(result: Result, rounds: Rounds) -> bytes:
     speaking = [finding for finding in shown if place_of(finding) is not None]
     sought = {id(finding) for finding in chosen(speaking, MAX_EXCERPTS)}
     indexes = [index for index, finding in enumerate(shown) if id(finding) in sought]
-    found = excerpts_of([shown[index] for index in indexes])
+    found = excerpts_of([shown[index] for index in indexes], _sources(result))
     excerpts = {index: found.get(number) for number, index in enumerate(indexes)}
     several = len(result.files) > 1
     sections = [
@@ -63,6 +63,15 @@ def render(result: Result, rounds: Rounds) -> bytes:
     ]
     names = ", ".join(file.name for file in result.files[:3])
     return document(f"{_VERDICTS[result.status][0]}: {names}", sections, join(patterns(), _top(result)), _foot())
+
+
+def _sources(result: Result) -> dict[str, str]:
+    """What the files are opened by again, by name; "" for those whose names are shown alike, but are not."""
+    sources: dict[str, str] = {}
+    for file in result.files:
+        if file.source is not None and sources.setdefault(file.name, file.source) != file.source:
+            sources[file.name] = ""
+    return sources
 
 
 def _top(result: Result) -> Html:
