@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pp1wire.capture.connection_judge import ConnectionJudge
+from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD, KeptConnections
 from pp1wire.capture.events import Chunk, Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
 from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
+from pp1wire.capture.result import FileResult, Result
 from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
@@ -26,84 +27,11 @@ from pp1wire.wire import Hello
 
 __all__ = ["FileResult", "Result", "Validator", "status_of", "validate"]
 
-REPORT_VERSION: Final = 1
-"""Of what `Result.to_json` gives; another one when something that was there changes or goes."""
-
 MAX_HELD: Final = 24 << 20
 """Bytes of unfinished frames held, over all connections."""
 
 MAX_CONNECTIONS: Final = 4096
 """Connections followed at a time; beyond that the one silent for longest is ended."""
-
-_STATUSES: Final = (
-    (Severity.INVALID, ExitStatus.INVALID),
-    (Severity.UNREADABLE, ExitStatus.UNREADABLE),
-    (Severity.INCOMPLETE, ExitStatus.INCOMPLETE),
-)
-
-
-@dataclass(slots=True)
-class FileResult:
-    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, and findings by severity."""
-
-    name: str
-    kind: str | None = None
-    size: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def status(self) -> ExitStatus:
-        """What a run on this file alone would end with."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "bytes": self.size,
-            "status": self.status.name.lower(),
-            "findings": _by_severity(self.counts),
-        }
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of all files.
-
-    Attributes:
-        files: in the order given.
-        findings: in the order of the capture; at most so many of each severity as the validator keeps.
-        counts: all findings by severity, also those not kept.
-        summary: totals.
-    """
-
-    files: list[FileResult] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    summary: Summary = field(default_factory=Summary)
-
-    @property
-    def left_out(self) -> int:
-        """Findings that were counted but not kept."""
-        return sum(self.counts.values()) - len(self.findings)
-
-    @property
-    def status(self) -> ExitStatus:
-        """The exit status: invalid before unreadable before incomplete."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`; the same for the same files."""
-        return {
-            "report_version": REPORT_VERSION,
-            "status": self.status.name.lower(),
-            "counts": _by_severity(self.counts),
-            "findings": [finding.to_json() for finding in self.findings],
-            "findings_left_out": self.left_out,
-            "summary": self.summary.to_json(),
-            "files": [file.to_json() for file in self.files],
-        }
 
 
 def status_of(result: Result) -> ExitStatus:
@@ -191,6 +119,7 @@ class Validator:
         self._progress = progress
         self._observe = observe
         self._file, self._found = FileResult(""), KeptFindings(max_findings)
+        self._connections = KeptConnections()
         self._kept: Counter[Severity] = Counter()
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
@@ -217,9 +146,10 @@ class Validator:
             source = open_source(counting, name)
             self._file.kind = str(source.kind)
             if source.kind is Kind.STREAM:
-                judge_stream(
+                facts = judge_stream(
                     source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
                 )
+                self._connections.add(facts)
             else:
                 self._packets(source.packets(), name)
         except CaptureError as error:
@@ -229,6 +159,7 @@ class Validator:
 
     def _open(self, name: str) -> None:
         self._file, self._found = FileResult(name), KeptFindings(self._max_findings)
+        self._connections = KeptConnections()
         self.result.files.append(self._file)
         self.result.summary.files += 1
 
@@ -237,14 +168,18 @@ class Validator:
             if self._kept[finding.severity] < self._max_findings:
                 self._kept[finding.severity] += 1
                 self.result.findings.append(finding)
+        told = self.result.connections
+        told.extend(self._connections.ordered()[: MAX_CONNECTIONS_TOLD - len(told)])
         return self._file
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
-        pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held, self._observe)
+        pool = _Connections(
+            name, self._report, self.result.summary, self._connections, self._ports, self._max_held, self._observe
+        )
         reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
         try:
-            for event in stream_events(_counted(reader, self.result.summary), reassembler):
+            for event in stream_events(_counted(reader, self.result.summary, self._file), reassembler):
                 if isinstance(event, Truncated):
                     self._report(
                         Finding(Severity.INCOMPLETE, CaptureCode.TRUNCATED, event.message, name, offset=event.offset)
@@ -255,6 +190,8 @@ class Validator:
                     pool.take(event)
         finally:
             pool.finish()
+            if self._file.began_ns is not None and self._file.ended_ns is not None:
+                self.result.summary.span_ns += self._file.ended_ns - self._file.began_ns
         if self.result.summary.connections == before:
             message = "nothing in the file is PP1"
             self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
@@ -278,6 +215,7 @@ class _Connections:
         file: str,
         report: Callable[[Finding], None],
         summary: Summary,
+        kept: KeptConnections,
         ports: frozenset[int],
         max_held: int,
         observe: Observe | None,
@@ -285,6 +223,7 @@ class _Connections:
         self._file = file
         self._report = report
         self._summary = summary
+        self._kept = kept
         self._ports = ports
         self._max_held = max_held
         self._observe = observe
@@ -353,20 +292,23 @@ class _Connections:
         self._held[number] = held
 
     def _close(self, number: int) -> None:
-        self._open.pop(number).finish()
+        facts = self._open.pop(number).finish()
+        if facts is not None:
+            self._kept.add(facts)
         self._total -= self._held.pop(number, 0)
         self._ended.pop(number, None)
 
 
-def _counted(reader: Iterable[CapturedPacket | Truncated], summary: Summary) -> Iterator[CapturedPacket | Truncated]:
+def _counted(
+    reader: Iterable[CapturedPacket | Truncated], summary: Summary, file: FileResult
+) -> Iterator[CapturedPacket | Truncated]:
     for item in reader:
-        summary.packets += isinstance(item, CapturedPacket)
+        if isinstance(item, CapturedPacket):
+            summary.packets += 1
+            time = item.time_ns
+            if time is not None:
+                if file.ended_ns is None or time > file.ended_ns:
+                    file.ended_ns = time
+                if file.began_ns is None or time < file.began_ns:
+                    file.began_ns = time
         yield item
-
-
-def _status(counts: Counter[str]) -> ExitStatus:
-    return next((status for severity, status in _STATUSES if counts[str(severity)]), ExitStatus.VALID)
-
-
-def _by_severity(counts: Counter[str]) -> dict[str, int]:
-    return {str(severity): counts[str(severity)] for severity in Severity}

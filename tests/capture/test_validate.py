@@ -826,7 +826,7 @@ def test_numbers_have_separators_and_one_of_something_is_not_many() -> None:
     )
     assert len(talk.stream(VERIFIER)) > 1000
     assert "rounds                1 asked for, 1 proposal, 0 unanswered" in lines
-    assert "committed             3 tokens by 1 proposal and 0 of the target alone" in lines
+    assert "committed             3 tokens by 1 proposal, 0 of the target alone" in lines
 
 
 @pytest.mark.parametrize("who", [VERIFIER, WORKER])
