@@ -37,7 +37,10 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     command.set_defaults(run=_run, usage=command.error)
     command.add_argument(
-        "files", nargs="*", metavar="FILE", help="pcapng capture or raw one-way stream; - for standard input"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="pcapng capture or raw one-way stream, also by URL (extra remote); - for standard input",
     )
     command.add_argument(
         "--port", type=integer(1, 65_535), action="append", default=[], metavar="PORT",
@@ -103,10 +106,11 @@ def _judged(arguments: argparse.Namespace) -> Result:
     if arguments.html is None:
         return judge()
     from pp1wire.capture.html import PageError, PageFile, Rounds, render
+    from pp1wire.capture.remote import local_path
 
     try:
         # Before anything is read: who waited for the judging of a large file wants its page.
-        file = PageFile(arguments.html, arguments.files)
+        file = PageFile(arguments.html, [local_path(name) for name in arguments.files])
     except PageError as error:
         arguments.usage(f"argument --html: {error}")
     rounds = Rounds()

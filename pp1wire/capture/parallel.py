@@ -18,6 +18,7 @@ from typing import Any
 
 from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
+from pp1wire.capture.remote import shown_name
 from pp1wire.capture.sources import Progress
 from pp1wire.capture.validate import FileResult, Result, Validator
 from pp1wire.errors import PP1Error
@@ -153,6 +154,7 @@ def _lost(job: _Job, names: Sequence[str], results: dict[int, Result]) -> None:
 
 def _died(name: str, reason: str) -> Result:
     unreadable = Counter({str(Severity.UNREADABLE): 1})
+    name = shown_name(name)
     result = Result([FileResult(name, counts=unreadable)], counts=Counter(unreadable))
     result.findings.append(Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, name))
     result.summary.files = 1

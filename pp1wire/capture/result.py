@@ -24,7 +24,10 @@ _STATUSES: Final = (
 
 @dataclass(slots=True)
 class FileResult:
-    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, times of its packets, and findings by severity."""
+    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, times of its packets, and findings by severity.
+
+    `source` is what it is opened by again: a URL may hold a secret there that `name` leaves out. It is not shown.
+    """
 
     name: str
     kind: str | None = None
@@ -32,6 +35,7 @@ class FileResult:
     began_ns: int | None = None
     ended_ns: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
+    source: str | None = field(default=None, repr=False)
 
     @property
     def status(self) -> ExitStatus:

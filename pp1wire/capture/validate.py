@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from pp1wire.capture.connection_judge import ConnectionJudge
@@ -19,8 +18,9 @@ from pp1wire.capture.observing import Observe
 from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
+from pp1wire.capture.remote import shown_name
 from pp1wire.capture.result import FileResult, Result
-from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
+from pp1wire.capture.sources import CountingFile, Kind, Progress, open_path, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
@@ -91,11 +91,12 @@ def validate(
 def read_hello(path: str | os.PathLike[str]) -> Hello:
     """The HELLO that a raw stream begins with. Raises `CaptureError` where there is none."""
     name = os.fspath(path)
+    shown = shown_name(name)
     try:
-        with Path(path).open("rb") as file:
-            return first_hello(file, name)
+        with open_path(name) as file:
+            return first_hello(file, shown)
     except OSError as error:
-        raise CaptureError(0, f"cannot read {name}: {error.strerror}") from error
+        raise CaptureError(0, f"cannot read {shown}: {error.strerror or error}") from error
 
 
 class Validator:
@@ -123,18 +124,21 @@ class Validator:
         self._kept: Counter[Severity] = Counter()
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
-        """Judge a file; "-" is the standard input."""
+        """Judge a file, or what a URL names; "-" is the standard input."""
         name = os.fspath(path)
+        shown = shown_name(name)
         try:
             if name == "-":
                 return self.add(standard_input(), name)
-            with Path(path).open("rb") as file:
-                return self.add(file, name)
+            with open_path(name) as file:
+                found = self.add(file, shown)
+                found.source = name
+                return found
         except OSError as error:
-            reason = f"cannot open: {error.strerror}"
+            reason = f"cannot open: {error.strerror or error}"
         except CaptureError as error:
             reason = error.reason
-        self._open(name)
+        self._open(shown)
         self._unreadable(reason, None)
         return self._close()
 

@@ -1,4 +1,7 @@
-"""Follows the rounds while a capture is judged: when their stages came, what became of them, and on which terms."""
+"""Follows single rounds while a capture is judged: when their stages came, what became of them, and on which terms.
+
+Totals are those of `Summary`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from pp1wire.capture.histogram import Histogram
 from pp1wire.capture.html.terms import Terms
 from pp1wire.capture.observing import Seen
 from pp1wire.wire import Commit, CommitKind, Completion, CompletionStatus, Hello, RemoteProtocolError, Reset, Step
-from pp1wire.wire._schema_v2 import MAX_DEPTH
 
-__all__ = ["MAX_KEPT", "STAGES", "Round", "Rounds"]
+__all__ = ["MAX_KEPT", "Round", "Rounds"]
 
 MAX_KEPT: Final = 600
 """Rounds that are kept, the first ones; all are counted."""
 
 _MAX_OPEN: Final = 16_384  # 4 slots of each connection that is followed at a time
-
-STAGES: Final = {
-    "first_row": "STEP to first row",
-    "completion": "STEP to COMPLETION",
-    "commit": "COMPLETION to COMMIT",
-}
-"""Stages of a round whose lengths are counted."""
 
 
 @dataclass(slots=True)
@@ -69,9 +63,6 @@ class Rounds:
     Attributes:
         kept: the first rounds, by their STEPs.
         count: all rounds.
-        latencies: of each stage in `STAGES`.
-        decided: proposals that were decided, by position: those with that many drafted tokens or more.
-        accepted: drafted tokens that were committed, by position.
         commits: COMMITs by kind.
         terms: what the HELLOs said.
     """
@@ -79,9 +70,6 @@ class Rounds:
     def __init__(self) -> None:
         self.kept: list[Round] = []
         self.count = 0
-        self.latencies = {stage: Histogram() for stage in STAGES}
-        self.decided = [0] * MAX_DEPTH
-        self.accepted = [0] * MAX_DEPTH
         self.commits: Counter[str] = Counter()
         self.terms = Terms()
         self._file: str | None = None
@@ -124,14 +112,12 @@ class Rounds:
         one = self._of(seen, step.slot, (step.session, step.generation, step.round))
         if one is not None and "first_row" not in one.packets and "first_row" not in one.times:
             one.note("first_row", seen)
-            self._measure("first_row", one, "step", "first_row")
 
     def _completion(self, message: Completion, seen: Seen) -> None:
         one = self._of(seen, message.slot, (message.session, message.generation, message.round))
         if one is None:
             return
         one.note("completion", seen)
-        self._measure("completion", one, "step", "completion")
         if message.status is not CompletionStatus.OK:
             one.end("discarded", f"discarded: the worker could not, {message.status.name.lower()}", seen)
 
@@ -141,10 +127,6 @@ class Rounds:
         if one is None or message.kind is CommitKind.TARGET_ONLY:
             return
         one.end("committed", f"{message.accepted} of {one.depth} drafted committed, {_FURTHER[message.kind]}", seen)
-        self._measure("commit", one, "completion", "end")
-        for position in range(one.depth):
-            self.decided[position] += 1
-            self.accepted[position] += message.accepted > position
         del self._open[seen.connection, message.slot]
 
     def _reset(self, message: Reset, seen: Seen) -> None:
@@ -163,10 +145,6 @@ class Rounds:
     def _of(self, seen: Seen, slot: int, identity: tuple[int, int, int]) -> Round | None:
         one = self._open.get((seen.connection, slot))
         return one if one is not None and one.identity == identity else None
-
-    def _measure(self, stage: str, one: Round, begin: str, end: str) -> None:
-        if begin in one.times and end in one.times:
-            self.latencies[stage].add(one.times[end] - one.times[begin])
 
 
 _FURTHER: Final = {
