@@ -179,7 +179,7 @@ def _acceptance(result: Result, rounds: Rounds) -> Html:
         return element("p", "No proposal was committed.", class_="dim")
     kinds = [(name, f"{count:,}") for name, count in sorted(rounds.commits.items())]
     return join(
-        acceptance_table(summary.committed, summary.offered),
+        acceptance_table(summary.committed, summary.offered, summary.reached),
         table("COMMITs by kind", ("kind", "count"), kinds, numbers=[1]),
     )
 
@@ -231,6 +231,7 @@ def _losses(result: Result) -> Html:
         ("other bytes not judged", summary.unjudged_bytes),
         ("bytes missing", summary.missing_bytes),
         ("uncertain frames", summary.uncertain_frames),
+        ("STEPs among them", summary.uncertain_rounds),
         ("uncertain findings", summary.uncertain_findings),
     )
     if any(count for _, count in costs):
