@@ -22,6 +22,7 @@ _EXAMPLES = (
     "pp1wire validate --port 7000 --json monday.pcapng tuesday.pcapng",
     "pp1wire validate verifier.bin --peer worker.bin",
     "pp1wire validate run.pcapng --html report.html",
+    "pp1wire validate --dask tcp://10.0.0.1:8786 s3://bucket/monday.pcapng s3://bucket/tuesday.pcapng",
     "zstdcat run.pcapng.zst | pp1wire validate -",
 )
 
@@ -61,6 +62,11 @@ def add(commands: Any) -> None:
         help="files judged at a time, each by a process of its own; 0 for as many as there are cores; not with --html or -",
     )  # fmt: skip
     command.add_argument(
+        "--dask", metavar="ADDRESS", default=None,
+        help="have the workers of a Dask cluster judge the files, which they open by these names: the scheduler, as "
+        "tcp://10.0.0.1:8786 (extra dask); not with --jobs, --html or -",
+    )  # fmt: skip
+    command.add_argument(
         "--html", metavar="FILE", type=Path, default=None,
         help="write the report as one HTML page, too, with the bytes around what is wrong; only you can read it (mode 600), as "
         "it holds what users said",
@@ -81,6 +87,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.files:
         arguments.usage("the following arguments are required: FILE")
+    if arguments.dask is not None and (arguments.jobs != 1 or arguments.html is not None or "-" in arguments.files):
+        arguments.usage("argument --dask: not allowed with --jobs, --html or -")
     result = _judged(arguments)
     if getattr(arguments, "json", False):
         sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
@@ -101,8 +109,16 @@ def _judged(arguments: argparse.Namespace) -> Result:
             progress=progress(),
             observe=observe,
             jobs=arguments.jobs,
+            dask=arguments.dask,
         )
 
+    if arguments.dask is not None:
+        from pp1wire.capture.cluster import ClusterError
+
+        try:
+            return judge()
+        except ClusterError as error:
+            arguments.usage(f"argument --dask: {error}")
     if arguments.html is None:
         return judge()
     from pp1wire.capture.html import PageError, PageFile, Rounds, render

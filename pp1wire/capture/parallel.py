@@ -24,7 +24,7 @@ from pp1wire.capture.validate import FileResult, Result, Validator
 from pp1wire.errors import PP1Error
 from pp1wire.wire import Hello
 
-__all__ = ["JobsError", "add_result", "cores", "validate_files"]
+__all__ = ["JobsError", "Merged", "add_result", "cores", "lost", "validate_files"]
 
 
 class JobsError(PP1Error):
@@ -72,12 +72,12 @@ def validate_files(
             `if __name__ == "__main__":`.
     """
     options = _Options(tuple(ports), peer, max_findings, progress is not None)
-    results: dict[int, Result] = {}
+    merged = Merged(max_findings)
     waiting = list(reversed(range(len(names))))
     crew: list[_Job] = []
     try:
-        while len(results) < len(names):
-            while len(crew) < min(jobs, len(names) - len(results)):
+        while merged.count < len(names):
+            while len(crew) < min(jobs, len(names) - merged.count):
                 crew.append(_start(options))
             ready = wait([job.pipe for job in crew])
             for job in [job for job in crew if job.pipe in ready]:
@@ -85,14 +85,14 @@ def validate_files(
                     said = job.pipe.recv()
                 except (EOFError, OSError):
                     crew.remove(job)
-                    _lost(job, names, results)
+                    _died(job, names, merged)
                     continue
                 if isinstance(said, tuple):
                     if progress is not None:
                         progress(*said)
                     continue
                 if job.place is not None:
-                    results[job.place] = said
+                    merged.add(job.place, said)
                 job.ready, job.place = True, None
                 if waiting:
                     job.place = waiting.pop()
@@ -102,10 +102,30 @@ def validate_files(
             job.process.kill()
             job.process.join()
             job.pipe.close()
-    total = Result()
-    for place in range(len(names)):
-        add_result(total, results[place], max_findings)
-    return total
+    return merged.total
+
+
+class Merged:
+    """The results of files that are judged in any order, added up in theirs.
+
+    Args:
+        max_findings: kept of each severity.
+    """
+
+    def __init__(self, max_findings: int) -> None:
+        self._max_findings = max_findings
+        self._early: dict[int, Result] = {}
+        self.total = Result()
+        """Of the files whose results are there, and of all before them."""
+        self.count = 0
+        """Files whose results are there."""
+
+    def add(self, place: int, result: Result) -> None:
+        """The result of a file, by its place from 0."""
+        self._early[place] = result
+        self.count += 1
+        while (following := self._early.pop(len(self.total.files), None)) is not None:
+            add_result(self.total, following, self._max_findings)
 
 
 def add_result(total: Result, one: Result, max_findings: int) -> None:
@@ -137,7 +157,7 @@ def _hand(job: _Job, name: str) -> None:
         return  # it has died: the next look at the pipe says so
 
 
-def _lost(job: _Job, names: Sequence[str], results: dict[int, Result]) -> None:
+def _died(job: _Job, names: Sequence[str], merged: Merged) -> None:
     job.process.join()
     job.pipe.close()
     code = job.process.exitcode
@@ -149,10 +169,11 @@ def _lost(job: _Job, names: Sequence[str], results: dict[int, Result]) -> None:
             f'jobs: a process {how} before it could take a file; a program needs `if __name__ == "__main__":` around its calls'
         )
     if job.place is not None:
-        results[job.place] = _died(names[job.place], f"the process that judged it {how}")
+        merged.add(job.place, lost(names[job.place], f"the process that judged it {how}"))
 
 
-def _died(name: str, reason: str) -> Result:
+def lost(name: str, reason: str) -> Result:
+    """The result of a file whose own was lost: it is unreadable."""
     unreadable = Counter({str(Severity.UNREADABLE): 1})
     name = shown_name(name)
     result = Result([FileResult(name, counts=unreadable)], counts=Counter(unreadable))

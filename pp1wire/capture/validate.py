@@ -48,6 +48,7 @@ def validate(
     progress: Progress | None = None,
     observe: Observe | None = None,
     jobs: int = 1,
+    dask: str | None = None,
 ) -> Result:
     """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
 
@@ -60,16 +61,25 @@ def validate(
         observe: receives each verdict, of each connection in order.
         jobs: files judged at a time, each by a process of its own; 0 for as many as there are cores. The result is the same.
             One process judges all where "-" is among the files, and where `observe` is given.
+        dask: the address of a Dask scheduler, whose workers judge the files: see
+            `pp1wire.capture.cluster.validate_on_cluster`. The result is the same.
 
     Raises:
         CaptureError: `peer` cannot be read, or does not begin with a HELLO.
         JobsError: see `pp1wire.capture.parallel.validate_files`.
-        ValueError: `jobs` is negative.
+        ClusterError: the Dask cluster cannot be used.
+        ValueError: `jobs` is negative; `dask` together with other `jobs` than 1, with `observe`, or with "-".
     """
     if jobs < 0:
         raise ValueError(f"jobs: expected at least 0, got {jobs}")
     names = [os.fspath(path) for path in paths]
+    if dask is not None and (jobs != 1 or observe is not None or "-" in names):
+        raise ValueError("dask: expected no jobs, no observer and no standard input beside it")
     hello = None if peer is None else read_hello(peer)
+    if dask is not None:
+        from pp1wire.capture.cluster import validate_on_cluster
+
+        return validate_on_cluster(names, dask, ports=ports, peer=hello, max_findings=max_findings, progress=progress)
     if jobs != 1 and len(names) > 1 and observe is None and "-" not in names:
         from pp1wire.capture.parallel import cores, validate_files
 
