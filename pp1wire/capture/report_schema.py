@@ -9,11 +9,13 @@ from pp1wire.capture.events import FindingCode
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Severity
 from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.result import REPORT_VERSION
+from pp1wire.capture.rounds import ENDS
+from pp1wire.capture.rounds import STAGES as STAGES_OF_ROUNDS
 from pp1wire.capture.sources import Kind
 from pp1wire.capture.summary import STAGES
 from pp1wire.protocol import Direction
 from pp1wire.protocol.counters import DISCARD_REASONS
-from pp1wire.wire import DraftOrigin, HelloRole, MessageType, RejectCode, Representation
+from pp1wire.wire import CommitKind, DraftOrigin, HelloRole, MessageType, RejectCode, Representation, ResetReason
 from pp1wire.wire._schema_v2 import MAX_DEPTH
 
 __all__ = ["finding_codes", "report_schema"]
@@ -21,6 +23,7 @@ __all__ = ["finding_codes", "report_schema"]
 _Schema = dict[str, Any]
 _STATUSES: Final = [status.name.lower() for status in ExitStatus]
 _SEVERITIES: Final = [str(severity) for severity in Severity]
+_RESETS: Final = [reason.name.lower() for reason in ResetReason]
 _MESSAGES: Final = [message.name.lower() for message in MessageType]
 _OFFSET: Final = (
     "Bytes from the start of that direction (below 0 where a packet claims to come before it); of the file for findings about "
@@ -59,6 +62,7 @@ def report_schema() -> _Schema:
                     "description": "Those that speak PP1, by file and number; the first ones.",
                 },
                 "connections_left_out": _count("Connections that are counted but not listed."),
+                "rounds": _or_null(_rounds()),
             },
         ),
     }  # fmt: skip
@@ -168,6 +172,57 @@ def _agreement() -> _Schema:
             "draft_revision": _text("Of the drafting model."),
             "draft_origin": _enum(origins, "Of the drafting model."),
             "target_sha256": _text("Of the target model."),
+        },
+    )
+
+
+def _rounds() -> _Schema:
+    array = {"type": "array", "items": _round()}
+    return _object(
+        "Single rounds; null unless --rounds asks for them. Behind a gap they are followed as far as single frames show.",
+        {
+            "count": _count("All rounds."),
+            "committed": _count("With a COMMIT."),
+            "discarded": _count("Void for what the worker sent."),
+            "void": _count("That a RESET came before."),
+            "open": _count("Neither, where the capture, or what it shows of the connection, ends."),
+            "first": {**array, "description": "The first ones by their STEPs, as many as --rounds says."},
+            "failed": {**array, "description": "Of the others the first that were discarded or void, as many again."},
+        },
+    )
+
+
+def _round() -> _Schema:
+    stage = _object(
+        "Where and when a frame came.",
+        {
+            "packet": _or_null(_count("The one that carried its first byte; null for raw streams.")),
+            "time_ns": _or_null(_integer(f"When its last byte came, in nanoseconds since 1970. {_LARGE}")),
+            "offset": _integer(f"Bytes from the start of its direction to it. {_LARGE}"),
+        },
+    )
+    told = {
+        "step": "The STEP.", "first_row": "The first REPLY that passed.", "completion": "The COMPLETION.",
+        "end": "What ended it: the COMMIT, a frame that is wrong, a COMPLETION that is not ok, or a RESET.",
+    }  # fmt: skip
+    stages = {name: _or_null({**stage, "description": told[name]}) for name in STAGES_OF_ROUNDS}
+    return _object(
+        "One round.",
+        {
+            "file": _text("Its name as it was given."),
+            "connection": _count("Its number in the file, from 1."),
+            "slot": _count("The session's slot."),
+            "session": _count(f"The session's number. {_LARGE}"),
+            "generation": _count("The session's generation."),
+            "round": _count("The round within the generation."),
+            "depth": _count("Drafted tokens that were asked for."),
+            "kind": _enum([*ENDS, "open"], "What became of it."),
+            "reason": _or_null(
+                _enum(sorted({*DISCARD_REASONS, *_RESETS}), "Why it was discarded, or of the RESET; null for others.")
+            ),
+            "accepted": _or_null(_count("Drafted tokens committed; null without a COMMIT.")),
+            "commit": _or_null(_enum([kind.name.lower() for kind in CommitKind], "Kind of the COMMIT.")),
+            "stages": _object("Its frames; null for what did not come.", stages),
         },
     )
 

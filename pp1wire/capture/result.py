@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.findings import ExitStatus, Finding, Severity
+from pp1wire.capture.rounds import Rounds
 from pp1wire.capture.summary import Summary
 
 __all__ = ["REPORT_VERSION", "FileResult", "Result"]
@@ -65,6 +66,7 @@ class Result:
         counts: all findings by severity, also those not kept.
         connections: those that speak PP1, by file and number; the first `MAX_CONNECTIONS_TOLD`.
         summary: totals.
+        rounds: single rounds, where somebody followed them; not put there by `validate`.
     """
 
     files: list[FileResult] = field(default_factory=list)
@@ -72,6 +74,7 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter)
     connections: list[ConnectionFacts] = field(default_factory=list)
     summary: Summary = field(default_factory=Summary)
+    rounds: Rounds | None = None
 
     @property
     def left_out(self) -> int:
@@ -95,6 +98,7 @@ class Result:
             "files": [file.to_json() for file in self.files],
             "connections": [facts.to_json() for facts in self.connections],
             "connections_left_out": self.summary.connections - len(self.connections),
+            "rounds": None if self.rounds is None else self.rounds.to_json(),
         }
 
 

@@ -21,6 +21,7 @@ from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.report import MAX_COLUMNS, MAX_LINES, _rows, report_lines
 from pp1wire.capture.report_schema import finding_codes, report_schema
+from pp1wire.capture.rounds import Rounds
 from pp1wire.capture.summary import Summary
 from pp1wire.capture.validate import Validator, validate
 from pp1wire.cli import main
@@ -40,6 +41,14 @@ def judged(*files, **options):
     for number, data in enumerate(files):
         validator.add(io.BytesIO(data), f"run{number}.pcapng")
     return validator.result
+
+
+def judged_by_rounds(*files):
+    """With every round by itself."""
+    rounds = Rounds(5, 5)
+    result = judged(*files, observe=rounds)
+    result.rounds = rounds
+    return result
 
 
 def refused() -> bytes:
@@ -63,8 +72,8 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_report_fits_its_schema(name):
-    report = json.loads(json.dumps(judged(*CASES[name]).to_json()))
-    SCHEMA.validate(report)
+    for judge in (judged, judged_by_rounds):
+        SCHEMA.validate(json.loads(json.dumps(judge(*CASES[name]).to_json())))
 
 
 @given(seed=st.integers(0, 1 << 20))
@@ -74,13 +83,15 @@ def test_every_report_of_a_damaged_capture_fits_its_schema(seed):
     data = bytearray(WHOLE)
     for _ in range(rng.integers(1, 20)):
         data[int(rng.integers(0, len(data)))] ^= 1 << int(rng.integers(0, 8))
-    SCHEMA.validate(json.loads(json.dumps(judged(bytes(data)).to_json())))
+    SCHEMA.validate(json.loads(json.dumps(judged_by_rounds(bytes(data)).to_json())))
 
 
 def test_the_schema_is_one_and_describes_every_field():
     schema = report_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    report = judged(*CASES["many"]).to_json()
+    report = judged_by_rounds(*CASES["many"], *CASES["discarded"]).to_json()
+    assert report["rounds"]["first"]
+    assert report["rounds"]["failed"]
 
     def compare(part, value, path):
         if "anyOf" in part:
@@ -125,6 +136,23 @@ def test_the_schema_refuses_what_no_report_says():
 def test_the_command_prints_the_schema(capsys):
     assert main(["validate", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == report_schema()
+
+
+def test_the_command_tells_rounds_one_by_one(tmp_path, capsys):
+    path = tmp_path / "run.pcapng"
+    path.write_bytes(capture(golden(rounds=2, fault=True).sent))
+    assert main(["validate", "--json", "--rounds", "2", str(path), "--html", str(tmp_path / "page.html")]) == 1
+    report = json.loads(capsys.readouterr().out)
+    SCHEMA.validate(report)
+    assert [one["round"] for one in report["rounds"]["first"]] == [1, 1]
+    assert (tmp_path / "page.html").exists()
+    assert main(["validate", "--json", str(path)]) == 1
+    assert json.loads(capsys.readouterr().out) == report | {"rounds": None}
+    for wrong in (["--rounds", "2"], ["--rounds", "0", "--json"], ["--rounds", "2", "--json", "--dask", "tcp://x:1"]):
+        with pytest.raises(SystemExit) as caught:
+            main(["validate", *wrong, str(path)])
+        assert caught.value.code == 64
+        assert "--rounds" in capsys.readouterr().err
 
 
 # The summary.
