@@ -9,7 +9,7 @@ directions and are not judged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pp1wire.capture.layout import Layout, inferred_agreements
@@ -341,4 +341,4 @@ class _Sessions:
                 message_type=error.message_type,
                 identity=error.identity,
             )
-        return replace(verdict, offset=verdict.offset + self._offset, error=error)
+        return verdict._replace(offset=verdict.offset + self._offset, error=error)
