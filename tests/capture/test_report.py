@@ -276,6 +276,15 @@ def test_a_raw_stream_from_the_middle_has_no_rounds_and_no_acceptance():
     assert summary.commits == summary.offered[0] == 0
 
 
+def test_a_raw_stream_that_begins_late_is_not_followed_behind_a_later_hello():
+    stream = SPARSE.stream(VERIFIER)
+    middle = stream[64 + int.from_bytes(stream[16:20], "little") :]
+    summary = judged(middle + stream).summary
+    assert summary.frames["commit"] > summary.unjudged_frames / 4
+    assert summary.frames["hello"] == 1
+    assert summary.commits == summary.offered[0] == 0
+
+
 def messages_of(talk, kind):
     judge = Conversation()
     verdicts = [verdict for sender, data in talk.sent for verdict in judge.feed(sender, data)]
@@ -444,6 +453,12 @@ def test_times_counted_in_parts_are_those_counted_at_once(parts):
         total.add_all(one)
     assert total.to_json() == whole.to_json()
     assert total.points() == whole.points()
+    rest = sorted(max(value, 0) for part in parts for value in part)
+    for up_to, count in whole.buckets():
+        assert all(7 * up_to // 8 - 1 < value <= up_to for value in rest[:count])
+        del rest[:count]
+    assert not rest
+    assert all((up_to + 1) % (1 << max(up_to.bit_length() - 4, 0)) == 0 for up_to, _ in whole.buckets())
     values = sorted(max(v, 0) for part in parts for v in part)
     for share in (0.5, 0.9, 0.99) if values else ():
         exact = values[max(int(np.ceil(share * len(values))) - 1, 0)]
