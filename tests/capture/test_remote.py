@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pp1wire import cli
 from pp1wire.capture.findings import ExitStatus
-from pp1wire.capture.html import Rounds, render
+from pp1wire.capture.html import render
 from pp1wire.capture.parallel import validate_files
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.remote import local_path, reason_of, shown_name
