@@ -59,7 +59,8 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--jobs", type=integer(0, 256), default=1, metavar="N",
-        help="files judged at a time, each by a process of its own; 0 for as many as there are cores; not with --html or -",
+        help="processes that judge, each a file, or connections of a large one; 0 for as many as there are cores; not with "
+        "--html or -",
     )  # fmt: skip
     command.add_argument(
         "--dask", metavar="ADDRESS", default=None,

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from pp1wire.capture.connection_judge import ConnectionJudge
+from pp1wire.capture._connections import Connections
 from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD, KeptConnections
-from pp1wire.capture.events import Chunk, Connection, Ended, Opened, PacketFinding
+from pp1wire.capture.events import Event, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
-from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
-from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
+from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.remote import shown_name
 from pp1wire.capture.result import FileResult, Result
-from pp1wire.capture.sources import CountingFile, Kind, Progress, open_path, open_source, standard_input
+from pp1wire.capture.sources import CountingFile, Kind, Progress, Source, open_path, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
@@ -32,6 +31,9 @@ MAX_HELD: Final = 24 << 20
 
 MAX_CONNECTIONS: Final = 4096
 """Connections followed at a time; beyond that the one silent for longest is ended."""
+
+REASSEMBLED: Final = {"max_held": 16 << 20, "max_recent": 8 << 20, "max_connections": MAX_CONNECTIONS}
+"""Bounds of the `Reassembler`: whoever reads a file again, to find the same connections, has to use them."""
 
 
 def status_of(result: Result) -> ExitStatus:
@@ -59,8 +61,9 @@ def validate(
         max_findings: kept of each severity; all are counted.
         progress: see `Progress`.
         observe: receives each verdict, of each connection in order.
-        jobs: files judged at a time, each by a process of its own; 0 for as many as there are cores. The result is the same.
-            One process judges all where "-" is among the files, and where `observe` is given.
+        jobs: processes that judge files, each one at a time; 0 for as many as there are cores. The result is the same. With
+            fewer files than processes, several share the connections of a large one. One process judges all where "-" is
+            among the files, and where `observe` is given.
         dask: the address of a Dask scheduler, whose workers judge the files: see
             `pp1wire.capture.cluster.validate_on_cluster`. The result is the same.
 
@@ -80,12 +83,13 @@ def validate(
         from pp1wire.capture.cluster import validate_on_cluster
 
         return validate_on_cluster(names, dask, ports=ports, peer=hello, max_findings=max_findings, progress=progress)
-    if jobs != 1 and len(names) > 1 and observe is None and "-" not in names:
+    if jobs != 1 and observe is None and "-" not in names:
         from pp1wire.capture.parallel import cores, validate_files
+        from pp1wire.capture.sharing import is_shared
 
-        return validate_files(
-            names, jobs or cores(), ports=ports, peer=hello, max_findings=max_findings, progress=progress
-        )
+        jobs = jobs or cores()
+        if jobs > 1 and (len(names) > 1 or any(map(is_shared, names))):
+            return validate_files(names, jobs, ports=ports, peer=hello, max_findings=max_findings, progress=progress)
     validator = Validator(
         ports=ports,
         peer=hello,
@@ -160,10 +164,7 @@ class Validator:
             source = open_source(counting, name)
             self._file.kind = str(source.kind)
             if source.kind is Kind.STREAM:
-                facts = judge_stream(
-                    source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
-                )
-                self._connections.add(facts)
+                self._stream(source, name)
             else:
                 self._packets(source.packets(), name)
         except CaptureError as error:
@@ -186,32 +187,39 @@ class Validator:
         told.extend(self._connections.ordered()[: MAX_CONNECTIONS_TOLD - len(told)])
         return self._file
 
+    def _stream(self, source: Source, name: str) -> None:
+        facts = judge_stream(
+            source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
+        )
+        self._connections.add(facts)
+
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
-        pool = _Connections(
-            name, self._report, self.result.summary, self._connections, self._ports, self._max_held, self._observe
+        self._judge(stream_events(counted(reader, self.result.summary, self._file), Reassembler(**REASSEMBLED)), name)
+        if self.result.summary.connections == before:
+            self._report(no_pp1(name))
+
+    def _judge(self, events: Iterable[Event], name: str) -> None:
+        connections = Connections(
+            name, self._report, self._connections.add, self.result.summary, self._ports, self._max_held, self._observe
         )
-        reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
         try:
-            for event in stream_events(_counted(reader, self.result.summary, self._file), reassembler):
+            for event in events:
                 if isinstance(event, Truncated):
                     self._report(
                         Finding(Severity.INCOMPLETE, CaptureCode.TRUNCATED, event.message, name, offset=event.offset)
                     )
                 elif isinstance(event, PacketFinding):
-                    pool.packet(event)
+                    connections.packet(event)
                 else:
-                    pool.take(event)
+                    connections.take(event)
         finally:
-            pool.finish()
+            connections.finish()
             if self._file.began_ns is not None and self._file.ended_ns is not None:
                 self.result.summary.span_ns += self._file.ended_ns - self._file.began_ns
-        if self.result.summary.connections == before:
-            message = "nothing in the file is PP1"
-            self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
 
     def _unreadable(self, reason: str, offset: int | None) -> None:
-        self._report(Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, self._file.name, offset=offset))
+        self._report(unreadable(reason, self._file.name, offset))
 
     def _report(self, finding: Finding) -> None:
         severity = str(finding.severity)
@@ -221,108 +229,27 @@ class Validator:
         self._found.add(finding)
 
 
-class _Connections:
-    """The connections of one file that are open, and what they hold together."""
-
-    def __init__(
-        self,
-        file: str,
-        report: Callable[[Finding], None],
-        summary: Summary,
-        kept: KeptConnections,
-        ports: frozenset[int],
-        max_held: int,
-        observe: Observe | None,
-    ) -> None:
-        self._file = file
-        self._report = report
-        self._summary = summary
-        self._kept = kept
-        self._ports = ports
-        self._max_held = max_held
-        self._observe = observe
-        self._open: dict[int, ConnectionJudge] = {}
-        self._ended: dict[int, int] = {}
-        self._held: dict[int, int] = {}
-        self._total = 0
-        self._told: set[str] = set()
-
-    def packet(self, finding: PacketFinding) -> None:
-        """A packet that cannot be read: counted, and told the first time for each reason."""
-        code = str(finding.code)
-        self._summary.skipped_packets[code] += 1
-        if code not in self._told:
-            self._told.add(code)
-            message = f"{finding.message}; more packets of this kind are only counted"
-            severity = Severity.NOTE if finding.code is SkipCode.NOT_SEND else Severity.INCOMPLETE
-            self._report(Finding(severity, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns))
-
-    def take(self, event: StreamEvent) -> None:
-        """The next event of any connection."""
-        number = event.connection.number
-        if isinstance(event, Opened):
-            self._open[number] = self._judge(event.connection)
-            self._held[number] = 0
-            return
-        judge = self._open.get(number)
-        if judge is None:
-            return  # what comes behind both ends changes nothing
-        if isinstance(event, Chunk) and (size := judge.put_off(event)):
-            self._total += size
-            self._held[number] += size
-            if judge.is_due:
-                judge.catch_up()
-                self._weigh(number, judge)
-        else:
-            judge.take(event)
-            self._weigh(number, judge)
-        while self._total > self._max_held:
-            self._give_up_largest()
-        if isinstance(event, Ended):
-            self._ended[number] = self._ended.get(number, 0) + 1
-            if self._ended[number] == 2:  # directions
-                self._close(number)
-
-    def finish(self) -> None:
-        """The file is over."""
-        for number in list(self._open):
-            self._close(number)
-
-    def _judge(self, connection: Connection) -> ConnectionJudge:
-        named = connection.server.port in self._ports
-        return ConnectionJudge(connection, self._file, self._report, self._summary, named=named, observe=self._observe)
-
-    def _give_up_largest(self) -> None:
-        number = max(self._held, key=lambda n: (self._held[n], -n))
-        judge = self._open[number]
-        judge.catch_up()
-        if judge.held == self._held[number]:
-            judge.give_up(self._max_held)
-        self._weigh(number, judge)
-
-    def _weigh(self, number: int, judge: ConnectionJudge) -> None:
-        held = judge.held
-        self._total += held - self._held[number]
-        self._held[number] = held
-
-    def _close(self, number: int) -> None:
-        facts = self._open.pop(number).finish()
-        if facts is not None:
-            self._kept.add(facts)
-        self._total -= self._held.pop(number, 0)
-        self._ended.pop(number, None)
+def no_pp1(name: str) -> Finding:
+    """No connection of a file speaks PP1."""
+    return Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, "nothing in the file is PP1", name)
 
 
-def _counted(
+def unreadable(reason: str, name: str, offset: int | None) -> Finding:
+    """A file cannot be read, from `offset` on."""
+    return Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, name, offset=offset)
+
+
+def counted(
     reader: Iterable[CapturedPacket | Truncated], summary: Summary, file: FileResult
 ) -> Iterator[CapturedPacket | Truncated]:
+    """The same, while packets are counted, and the file learns the times of its earliest and its latest."""
     for item in reader:
         if isinstance(item, CapturedPacket):
             summary.packets += 1
-            time = item.time_ns
-            if time is not None:
-                if file.ended_ns is None or time > file.ended_ns:
-                    file.ended_ns = time
-                if file.began_ns is None or time < file.began_ns:
-                    file.began_ns = time
+            time_ns = item.time_ns
+            if time_ns is not None:
+                if file.ended_ns is None or time_ns > file.ended_ns:
+                    file.ended_ns = time_ns
+                if file.began_ns is None or time_ns < file.began_ns:
+                    file.began_ns = time_ns
         yield item

@@ -22,6 +22,7 @@ from pp1wire.capture.parallel import validate_files
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.remote import local_path, reason_of, shown_name
 from pp1wire.capture.report import report_lines
+from pp1wire.capture.rounds import Rounds
 from pp1wire.capture.show import show
 from pp1wire.capture.validate import read_hello, validate
 from tests.capture.golden import VERIFIER, capture, golden

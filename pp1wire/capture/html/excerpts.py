@@ -18,7 +18,7 @@ from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.remote import is_url
 from pp1wire.capture.sources import CountingFile, Kind, Source, open_path, open_source
-from pp1wire.capture.validate import MAX_CONNECTIONS
+from pp1wire.capture.validate import REASSEMBLED
 from pp1wire.wire.header import HEADER_BYTES
 
 __all__ = ["Excerpt", "Range", "excerpts_of"]
@@ -203,8 +203,7 @@ def _read_stream(source: Source, wants: dict[int, list[_Want]], streams: dict[in
 
 
 def _read_packets(source: Source, wants: dict[int, list[_Want]], streams: dict[int, _Stream]) -> None:
-    # As `validate` reads them, or connections and offsets would be others.
-    reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
+    reassembler = Reassembler(**REASSEMBLED)  # or connections and offsets would be others
     waiting = set(wants)
     for event in stream_events(source.packets(), reassembler):
         if isinstance(event, Opened):
