@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pp1wire.cli_arguments import Formatter, integer
 
 if TYPE_CHECKING:
-    from pp1wire.capture.observing import Observe
+    from pp1wire.capture.observing import Observe, Seen
     from pp1wire.capture.validate import Result
 
 __all__ = ["add", "progress"]
@@ -73,6 +73,10 @@ def add(commands: Any) -> None:
         "it holds what users said",
     )  # fmt: skip
     command.add_argument(
+        "--rounds", type=integer(1, 10**6), default=None, metavar="N",
+        help="with --json: the first N rounds one by one, and N more that were discarded or void; in one process",
+    )  # fmt: skip
+    command.add_argument(
         "--schema", action="store_true", help="print the JSON Schema of what --json prints, and do nothing else"
     )
     command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
@@ -88,10 +92,14 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.files:
         arguments.usage("the following arguments are required: FILE")
-    if arguments.dask is not None and (arguments.jobs != 1 or arguments.html is not None or "-" in arguments.files):
-        arguments.usage("argument --dask: not allowed with --jobs, --html or -")
+    watched = arguments.html is not None or arguments.rounds is not None
+    if arguments.dask is not None and (arguments.jobs != 1 or watched or "-" in arguments.files):
+        arguments.usage("argument --dask: not allowed with --jobs, --html, --rounds or -")
+    as_json = getattr(arguments, "json", False)
+    if arguments.rounds is not None and not as_json:
+        arguments.usage("argument --rounds: only with --json")
     result = _judged(arguments)
-    if getattr(arguments, "json", False):
+    if as_json:
         sys.stdout.write(json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in report_lines(result))
@@ -101,17 +109,26 @@ def _run(arguments: argparse.Namespace) -> int:
 def _judged(arguments: argparse.Namespace) -> Result:
     from pp1wire.capture.validate import validate
 
-    def judge(observe: Observe | None = None) -> Result:
-        return validate(
+    listed = None
+    if arguments.rounds is not None:
+        from pp1wire.capture.rounds import Rounds
+
+        listed = Rounds(arguments.rounds, arguments.rounds)
+
+    def judge(*observers: Observe) -> Result:
+        watching: list[Observe] = [*observers, *([] if listed is None else [listed])]
+        result = validate(
             arguments.files,
             ports=arguments.port,
             peer=arguments.peer,
             max_findings=arguments.max_findings,
             progress=progress(),
-            observe=observe,
+            observe=_each(watching) if watching else None,
             jobs=arguments.jobs,
             dask=arguments.dask,
         )
+        result.rounds = listed
+        return result
 
     if arguments.dask is not None:
         from pp1wire.capture.cluster import ClusterError
@@ -122,8 +139,9 @@ def _judged(arguments: argparse.Namespace) -> Result:
             arguments.usage(f"argument --dask: {error}")
     if arguments.html is None:
         return judge()
-    from pp1wire.capture.html import PageError, PageFile, Rounds, render
+    from pp1wire.capture.html import PageError, PageFile, render
     from pp1wire.capture.remote import local_path
+    from pp1wire.capture.rounds import Rounds
 
     try:
         # Before anything is read: who waited for the judging of a large file wants its page.
@@ -135,6 +153,14 @@ def _judged(arguments: argparse.Namespace) -> Result:
         result = judge(rounds)
         file.write(render(result, rounds))
     return result
+
+
+def _each(observers: list[Observe]) -> Observe:
+    def observe(seen: Seen) -> None:
+        for observer in observers:
+            observer(seen)
+
+    return observe
 
 
 def progress() -> Callable[[str, int], None] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pp1wire.capture.connection_judge import ConnectionJudge
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.events import Chunk, Connection, Ended, Opened, PacketFinding
 from pp1wire.capture.findings import Finding, Severity
 from pp1wire.capture.observing import Observe
@@ -21,6 +22,7 @@ class Connections:
     Args:
         file: its name.
         report: takes findings.
+        keep: takes what is told of each that speaks PP1, when it is over.
         summary: takes totals.
         ports: of servers that speak PP1.
         max_held: bytes of unfinished frames held, over all connections.
@@ -31,6 +33,7 @@ class Connections:
         self,
         file: str,
         report: Callable[[Finding], None],
+        keep: Callable[[ConnectionFacts], None],
         summary: Summary,
         ports: frozenset[int],
         max_held: int,
@@ -38,6 +41,7 @@ class Connections:
     ) -> None:
         self._file = file
         self._report = report
+        self._keep = keep
         self._summary = summary
         self._ports = ports
         self._max_held = max_held
@@ -107,6 +111,8 @@ class Connections:
         self._held[number] = held
 
     def _close(self, number: int) -> None:
-        self._open.pop(number).finish()
+        facts = self._open.pop(number).finish()
+        if facts is not None:
+            self._keep(facts)
         self._total -= self._held.pop(number, 0)
         self._ended.pop(number, None)

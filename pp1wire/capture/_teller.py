@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pp1wire.capture._side import Mode, Side
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.events import Chunk, Connection, FindingCode, StreamFinding
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
@@ -26,6 +27,7 @@ class Teller:
 
     Attributes:
         hellos: those that passed, by role.
+        facts: of the connection by itself.
         doubtful: which bytes were delivered is not known, so nothing is certain.
         advice: what to do about a stream that does not begin as PP1; "" for nothing.
     """
@@ -41,11 +43,13 @@ class Teller:
         self._connection = connection
         self._endpoints = f"{connection.client} → {connection.server}"
         self._file = file
+        self.facts = ConnectionFacts(file, connection.number, self._endpoints)
         self._report = report
         self._summary = summary
         self._observe = observe
         self._latencies = Latencies(summary)
         self.hellos: dict[HelloRole, Hello] = {}
+        self.facts.hellos = self.hellos
         self.doubtful = False
         self.advice = ""
 
@@ -59,7 +63,8 @@ class Teller:
                 self.find(side, Severity.NOTE, CaptureCode.RESUMED, message, offset=outcome.offset, located=True)
             else:
                 self._summary.count_frame(outcome, uncertain=self._is_uncertain(side))
-                self._latencies.see(outcome, time_ns)
+                if not side.uncertain:  # behind a gap no round is followed, nor counted
+                    self._latencies.see(outcome, time_ns)
                 if isinstance(outcome.message, Hello):
                     self.hellos[outcome.message.role] = outcome.message
                 if self._observe is not None:
@@ -76,6 +81,8 @@ class Teller:
         self, sides: Mapping[Way, Side], batch: Sequence[Chunk], verdicts: Sequence[tuple[int, Judged]]
     ) -> None:
         """Tell and count what chunks have settled, none of it wrong; each verdict with the index of the chunk that settled it."""
+        self.facts.saw(batch[0].time_ns)
+        self.facts.saw(batch[-1].time_ns)
         if self._observe is None:
             for index, verdict in verdicts:
                 self._summary.count_frame(verdict, uncertain=self.doubtful)
@@ -123,19 +130,19 @@ class Teller:
 
     def _reject(self, side: Side, error: RemoteProtocolError) -> None:
         packet, time_ns = side.marks.at(error.offset)
-        self._report(
-            reject_finding(
-                error,
-                file=self._file,
-                packet=packet,
-                time_ns=time_ns,
-                connection=self._connection.number,
-                endpoints=self._endpoints,
-                direction=str(side.role),
-                uncertain=self._is_uncertain(side),
-                advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
-            )
+        finding = reject_finding(
+            error,
+            file=self._file,
+            packet=packet,
+            time_ns=time_ns,
+            connection=self._connection.number,
+            endpoints=self._endpoints,
+            direction=str(side.role),
+            uncertain=self._is_uncertain(side),
+            advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
         )
+        self.facts.add_finding(finding)
+        self._report(finding)
         if error.scope == "connection" and side.mode is Mode.TOGETHER:
             side.mode = Mode.OVER
 
@@ -168,13 +175,16 @@ class Teller:
             length=length,
             uncertain=code == CaptureCode.RESUMED,
         )
+        self.facts.add_finding(finding)
         self._report(finding)
 
     def stream_finding(self, side: Side, finding: StreamFinding) -> None:
         severity = Severity.NOTE if finding.code in _HARMLESS else Severity.INCOMPLETE
         if severity is Severity.INCOMPLETE:
             self._summary.holes[str(finding.code)] += 1
-            self._summary.missing_bytes += finding.length if finding.code in _LACKING else 0
+            length = finding.length if finding.code in _LACKING else 0
+            self._summary.missing_bytes += length
+            self.facts.missing_bytes += length
         self.find(
             side,
             severity,

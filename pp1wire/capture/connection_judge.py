@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 from pp1wire.capture._side import Mode, Side, is_hello
 from pp1wire.capture._teller import Teller
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.events import Chunk, Connection, Ended, EndReason, FindingCode, StreamFinding
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
@@ -14,7 +15,7 @@ from pp1wire.capture.observing import Observe
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
 from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
-from pp1wire.protocol import ConnectionState, Conversation, Direction, Piece
+from pp1wire.protocol import ConnectionState, Conversation, Counters, Direction, Piece
 from pp1wire.wire import HelloRole
 from pp1wire.wire._schema_v2 import MAGIC
 from pp1wire.wire.header import HEADER_BYTES
@@ -130,8 +131,8 @@ class ConnectionJudge:
             side.marks.forget(offset)
             side.walk.resume(offset, sequence, begun)
 
-    def finish(self) -> None:
-        """The connection is over: both directions have ended."""
+    def finish(self) -> ConnectionFacts | None:
+        """The connection is over: both directions have ended. What is told of it by itself; None if it does not speak PP1."""
         self.catch_up()
         sides = self._sides.values()
         if self._judge is None:
@@ -141,15 +142,24 @@ class ConnectionJudge:
                 if any(is_tls(side.head) for side in sides):
                     message = f"skipped: this is TLS; {TLS_ADVICE}"
                 self._tell.find(None, Severity.NOTE, CaptureCode.NOT_PP1, message)
-            return
+            return None
         self._summary.unjudged_frames += self._judge.unjudged
         both = all(side.mode is Mode.TOGETHER for side in sides)
-        self._summary.add_rounds(self._judge.counters, both_seen=both)
+        self._add_rounds(self._judge.counters, both_seen=both)
+        facts = self._tell.facts
+        facts.whole, facts.agreement = both, self._judge.agreement
+        facts.uncertain = facts.uncertain or self._tell.doubtful or any(side.uncertain for side in sides)
         for side in sides:
             self._summary.bytes[str(side.role)] += side.bytes
+            facts.bytes[str(side.role)] += side.bytes
             if side.alone is not None:
                 self._summary.unjudged_bytes += side.alone.unjudged_bytes
-                self._summary.add_rounds(side.alone.counters, both_seen=False)
+                self._add_rounds(side.alone.counters, both_seen=False)
+        return facts
+
+    def _add_rounds(self, counters: Counters, *, both_seen: bool) -> None:
+        self._summary.add_rounds(counters, both_seen=both_seen)
+        self._tell.facts.add_rounds(counters)
 
     def give_up(self, limit: int) -> None:
         """Judge it no further, to free what it holds."""
@@ -160,7 +170,7 @@ class ConnectionJudge:
             side.mode, side.head = Mode.OVER, bytearray()
             if side.alone is not None:
                 self._summary.unjudged_bytes += side.alone.unjudged_bytes
-                self._summary.add_rounds(side.alone.counters, both_seen=False)
+                self._add_rounds(side.alone.counters, both_seen=False)
                 side.alone = None
         self._waiting, self._waiting_bytes = [], 0
         counters = Conversation().counters if self._judge is None else self._judge.counters
@@ -169,6 +179,7 @@ class ConnectionJudge:
 
     def _handle(self, side: Side, event: Event) -> None:
         if isinstance(event, Chunk):
+            self._tell.facts.saw(event.time_ns)
             if self._judge is not None and _misses_hello(side, event):
                 self._miss(side, event.offset, event.time_ns, self._judge)
             side.bytes += len(event.data)

@@ -99,9 +99,22 @@ class Finding:
     identity: tuple[int, int, int] | None = None
     uncertain: bool = False
 
+    @property
+    def id(self) -> str:
+        """What to call it: file, connection, direction, offset and code, as "run.pcapng:1:worker:4711:ticket_mismatch".
+
+        The same whenever the same file is judged under the same name. Of a packet that belongs to no connection
+        "run.pcapng:packet:17:cut"; parts that a finding does not have are left out.
+        """
+        if self.connection is None and self.packet is not None:
+            parts: tuple[object, ...] = (self.file, "packet", self.packet, self.code)
+        else:
+            parts = (self.file, self.connection, self.direction, self.offset, self.code)
+        return ":".join(str(part) for part in parts if part is not None)
+
     def to_json(self) -> dict[str, Any]:
-        """Every attribute, ready for `json.dumps`; absent ones are None."""
-        result: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        """`id` and every attribute, ready for `json.dumps`; absent ones are None."""
+        result: dict[str, Any] = {"id": self.id} | {name: getattr(self, name) for name in self.__slots__}
         result["severity"] = str(self.severity)
         result["identity"] = (
             None if self.identity is None else dict(zip(("session", "generation", "round"), self.identity, strict=True))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 __all__ = ["Histogram"]
 
 _BITS = 8  # steps of less than 1 %
+_COARSE_BITS = 4
 
 
 class Histogram:
@@ -63,8 +65,19 @@ class Histogram:
         """The length that this share of all did not exceed; None without any."""
         return next((time for time, reached in self.points() if reached >= share), None)
 
-    def to_json(self) -> dict[str, int | None]:
-        """Count, and nanoseconds (None without any)."""
+    def buckets(self) -> list[tuple[int, int]]:
+        """The longest length that belongs to a bucket, and how many do, rising; without empty ones.
+
+        Eight to each power of two, which is coarser than what `quantile` knows.
+        """
+        coarse: Counter[int] = Counter()
+        for (shift, value), count in self._counts.items():
+            end = ((value + 1) << shift) - 1
+            coarse[end | ((1 << max(end.bit_length() - _COARSE_BITS, 0)) - 1)] += count
+        return sorted(coarse.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Count, nanoseconds (None without any), and buckets."""
         return {
             "count": self.count,
             "least_ns": self.least,
@@ -73,4 +86,5 @@ class Histogram:
             "p90_ns": self.quantile(0.9),
             "p99_ns": self.quantile(0.99),
             "most_ns": self.most,
+            "buckets": [{"up_to_ns": end, "count": count} for end, count in self.buckets()],
         }

@@ -105,6 +105,11 @@ class OneWay:
         """Bytes held of a frame that is not whole yet."""
         return self._scanner.held if self._sessions is None else self._sessions.held
 
+    @property
+    def follows_sessions(self) -> bool:
+        """Whether rounds are followed, and counted in `counters`."""
+        return self._sessions is not None
+
     def learn(self, hello: Hello) -> None:
         """A HELLO of the connection, where none was known."""
         if self._layout.is_unknown:

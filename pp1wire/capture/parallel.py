@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
+from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
 from pp1wire.capture.remote import shown_name
 from pp1wire.capture.sharing import Part, is_shared, judge_part, merge_parts
@@ -181,6 +182,7 @@ def add_result(total: Result, one: Result, max_findings: int) -> None:
         if kept[finding.severity] < max_findings:
             kept[finding.severity] += 1
             total.findings.append(finding)
+    total.connections.extend(one.connections[: MAX_CONNECTIONS_TOLD - len(total.connections)])
     total.files.extend(one.files)
     total.counts.update(one.counts)
     total.summary.add(one.summary)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pp1wire.capture._shares import Share
+from pp1wire.capture.connections import ConnectionFacts, KeptConnections
 from pp1wire.capture.findings import Finding, Placed, Severity
 from pp1wire.capture.pcapng import CapturedPacket, Truncated
 from pp1wire.capture.remote import is_url
@@ -32,6 +33,7 @@ class Part:
 
     Attributes:
         file, summary: of the share.
+        connections: of those of the share that speak PP1, as many as are told of.
         placed: its findings, as many of each severity as are kept, with their places.
         known_at: see `Share.known_at`.
         ended: the file's packets were read to the end.
@@ -40,6 +42,7 @@ class Part:
 
     file: FileResult
     summary: Summary
+    connections: list[ConnectionFacts] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     known_at: array[int] = field(default_factory=lambda: array("Q"))
     ended: bool = False
@@ -83,16 +86,18 @@ def merge_parts(parts: Sequence[Part], max_findings: int) -> Result:
     if first.file.kind == Kind.STREAM:
         parts = parts[:1]  # the others leave it alone
     name = first.file.name
-    counts, summary, placed = Counter[str](), Summary(), []
+    counts, summary, placed, connections = Counter[str](), Summary(), [], KeptConnections()
     for index, part in enumerate(parts):
         counts.update(part.file.counts)
         summary.add(part.summary)
+        for facts in part.connections:
+            connections.add(replace(facts, connection=_number(parts, index, facts.connection)))
         for shown, connection, order, finding in part.placed:
             if finding.connection is not None:
                 connection = number = _number(parts, index, finding.connection)
                 finding = replace(finding, connection=number)
             placed.append((shown, connection, index, order, finding))
-    summary.files, summary.packets = 1, first.summary.packets
+    summary.files, summary.packets, summary.span_ns = 1, first.summary.packets, first.summary.span_ns
     last: list[Finding] = []
     if all(part.ended for part in parts) and not summary.connections:
         last.append(no_pp1(name))
@@ -102,9 +107,10 @@ def merge_parts(parts: Sequence[Part], max_findings: int) -> Result:
         counts[str(finding.severity)] += 1
     findings = [entry[-1] for entry in sorted(placed, key=lambda entry: entry[:-1])] + last
     return Result(
-        [FileResult(name, first.file.kind, first.file.size, counts, first.file.source)],
+        [replace(first.file, counts=counts)],
         _first_of_each_severity(findings, max_findings),
         Counter(counts),
+        connections.ordered(),
         summary,
     )
 
@@ -156,7 +162,7 @@ class _PartValidator(Validator):
             super()._stream(source, name)
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
-        self._judge(self._share.events(counted(reader, self.result.summary), **REASSEMBLED), name)
+        self._judge(self._share.events(counted(reader, self.result.summary, self._file), **REASSEMBLED), name)
         self.part.ended = True
 
     def _unreadable(self, reason: str, offset: int | None) -> None:
@@ -166,4 +172,5 @@ class _PartValidator(Validator):
 
     def _close(self) -> FileResult:
         self.part.file, self.part.placed = self._file, self._found.placed()
+        self.part.connections = self._connections.ordered()
         return self._file

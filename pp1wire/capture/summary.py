@@ -35,13 +35,16 @@ class Summary:
         commits, target_only, tokens: COMMITs of proposals, COMMITs without one, and ids committed by both.
         committed: drafted tokens committed, by place in the proposal.
         offered: drafted tokens of the proposals that COMMITs decided on, by place.
+        reached: those of them before which all were committed, by place.
         rows: REPLYs that passed.
         bytes: of streams, by who sent them.
         latencies: STEP to first row, STEP to COMPLETION, COMPLETION to COMMIT.
         holes: what the capture lacks or contradicts, by the code of the finding.
         missing_bytes: of gaps and cuts, as far as their lengths are known.
         uncertain_frames: frames that stand behind a gap, a conflict, or a beginning that is not there.
+        uncertain_rounds: STEPs among these frames; behind a gap their rounds are not followed, nor counted in `rounds`.
         uncertain_findings: the same of findings.
+        span_ns: from the first packet of each file to its last, together.
     """
 
     files: int = 0
@@ -63,11 +66,14 @@ class Summary:
     tokens: int = 0
     committed: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
     offered: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
+    reached: list[int] = field(default_factory=lambda: [0] * MAX_DEPTH)
     rows: int = 0
     holes: Counter[str] = field(default_factory=Counter)
     missing_bytes: int = 0
     uncertain_frames: int = 0
+    uncertain_rounds: int = 0
     uncertain_findings: int = 0
+    span_ns: int = 0
     bytes: Counter[str] = field(default_factory=lambda: Counter({str(d): 0 for d in Direction}))
     latencies: dict[str, Histogram] = field(default_factory=lambda: {stage: Histogram() for stage in STAGES})
 
@@ -75,6 +81,7 @@ class Summary:
         """Count the frame, or rows, of a verdict."""
         if uncertain:
             self.uncertain_frames += 1 if verdict.batch is None else verdict.stop - verdict.start
+            self.uncertain_rounds += isinstance(verdict.message, Step)
         if verdict.batch is not None:
             self.frames["reply"] += verdict.stop - verdict.start
             self.rows += verdict.stop - verdict.start
@@ -163,6 +170,7 @@ class Latencies:
                 self._measure("completion_to_commit", one.completion_ns, time_ns)
                 for place in range(one.depth):
                     self._summary.offered[place] += 1
+                    self._summary.reached[place] += message.accepted >= place
                 del self._rounds[message.slot]
         elif isinstance(message, Reset) and message.reason is not ResetReason.OPEN:
             self._rounds.pop(message.slot, None)

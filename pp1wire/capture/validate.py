@@ -8,25 +8,23 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pp1wire.capture._connections import Connections
+from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD, KeptConnections
 from pp1wire.capture.events import Event, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.remote import shown_name
+from pp1wire.capture.result import FileResult, Result
 from pp1wire.capture.sources import CountingFile, Kind, Progress, Source, open_path, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
 
 __all__ = ["FileResult", "Result", "Validator", "status_of", "validate"]
-
-REPORT_VERSION: Final = 1
-"""Of what `Result.to_json` gives; another one when something that was there changes or goes."""
 
 MAX_HELD: Final = 24 << 20
 """Bytes of unfinished frames held, over all connections."""
@@ -36,80 +34,6 @@ MAX_CONNECTIONS: Final = 4096
 
 REASSEMBLED: Final = {"max_held": 16 << 20, "max_recent": 8 << 20, "max_connections": MAX_CONNECTIONS}
 """Bounds of the `Reassembler`: whoever reads a file again, to find the same connections, has to use them."""
-
-_STATUSES: Final = (
-    (Severity.INVALID, ExitStatus.INVALID),
-    (Severity.UNREADABLE, ExitStatus.UNREADABLE),
-    (Severity.INCOMPLETE, ExitStatus.INCOMPLETE),
-)
-
-
-@dataclass(slots=True)
-class FileResult:
-    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, and findings by severity.
-
-    `source` is what it is opened by again: a URL may hold a secret there that `name` leaves out. It is not shown.
-    """
-
-    name: str
-    kind: str | None = None
-    size: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    source: str | None = field(default=None, repr=False)
-
-    @property
-    def status(self) -> ExitStatus:
-        """What a run on this file alone would end with."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "bytes": self.size,
-            "status": self.status.name.lower(),
-            "findings": _by_severity(self.counts),
-        }
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of all files.
-
-    Attributes:
-        files: in the order given.
-        findings: in the order of the capture; at most so many of each severity as the validator keeps.
-        counts: all findings by severity, also those not kept.
-        summary: totals.
-    """
-
-    files: list[FileResult] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    summary: Summary = field(default_factory=Summary)
-
-    @property
-    def left_out(self) -> int:
-        """Findings that were counted but not kept."""
-        return sum(self.counts.values()) - len(self.findings)
-
-    @property
-    def status(self) -> ExitStatus:
-        """The exit status: invalid before unreadable before incomplete."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`; the same for the same files."""
-        return {
-            "report_version": REPORT_VERSION,
-            "status": self.status.name.lower(),
-            "counts": _by_severity(self.counts),
-            "findings": [finding.to_json() for finding in self.findings],
-            "findings_left_out": self.left_out,
-            "summary": self.summary.to_json(),
-            "files": [file.to_json() for file in self.files],
-        }
 
 
 def status_of(result: Result) -> ExitStatus:
@@ -210,6 +134,7 @@ class Validator:
         self._progress = progress
         self._observe = observe
         self._file, self._found = FileResult(""), KeptFindings(max_findings)
+        self._connections = KeptConnections()
         self._kept: Counter[Severity] = Counter()
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
@@ -249,6 +174,7 @@ class Validator:
 
     def _open(self, name: str) -> None:
         self._file, self._found = FileResult(name), KeptFindings(self._max_findings)
+        self._connections = KeptConnections()
         self.result.files.append(self._file)
         self.result.summary.files += 1
 
@@ -257,19 +183,26 @@ class Validator:
             if self._kept[finding.severity] < self._max_findings:
                 self._kept[finding.severity] += 1
                 self.result.findings.append(finding)
+        told = self.result.connections
+        told.extend(self._connections.ordered()[: MAX_CONNECTIONS_TOLD - len(told)])
         return self._file
 
     def _stream(self, source: Source, name: str) -> None:
-        judge_stream(source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe)
+        facts = judge_stream(
+            source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
+        )
+        self._connections.add(facts)
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
-        self._judge(stream_events(counted(reader, self.result.summary), Reassembler(**REASSEMBLED)), name)
+        self._judge(stream_events(counted(reader, self.result.summary, self._file), Reassembler(**REASSEMBLED)), name)
         if self.result.summary.connections == before:
             self._report(no_pp1(name))
 
     def _judge(self, events: Iterable[Event], name: str) -> None:
-        connections = Connections(name, self._report, self.result.summary, self._ports, self._max_held, self._observe)
+        connections = Connections(
+            name, self._report, self._connections.add, self.result.summary, self._ports, self._max_held, self._observe
+        )
         try:
             for event in events:
                 if isinstance(event, Truncated):
@@ -282,6 +215,8 @@ class Validator:
                     connections.take(event)
         finally:
             connections.finish()
+            if self._file.began_ns is not None and self._file.ended_ns is not None:
+                self.result.summary.span_ns += self._file.ended_ns - self._file.began_ns
 
     def _unreadable(self, reason: str, offset: int | None) -> None:
         self._report(unreadable(reason, self._file.name, offset))
@@ -304,16 +239,17 @@ def unreadable(reason: str, name: str, offset: int | None) -> Finding:
     return Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, name, offset=offset)
 
 
-def counted(reader: Iterable[CapturedPacket | Truncated], summary: Summary) -> Iterator[CapturedPacket | Truncated]:
-    """The same, while packets are counted."""
+def counted(
+    reader: Iterable[CapturedPacket | Truncated], summary: Summary, file: FileResult
+) -> Iterator[CapturedPacket | Truncated]:
+    """The same, while packets are counted, and the file learns the times of its earliest and its latest."""
     for item in reader:
-        summary.packets += isinstance(item, CapturedPacket)
+        if isinstance(item, CapturedPacket):
+            summary.packets += 1
+            time_ns = item.time_ns
+            if time_ns is not None:
+                if file.ended_ns is None or time_ns > file.ended_ns:
+                    file.ended_ns = time_ns
+                if file.began_ns is None or time_ns < file.began_ns:
+                    file.began_ns = time_ns
         yield item
-
-
-def _status(counts: Counter[str]) -> ExitStatus:
-    return next((status for severity, status in _STATUSES if counts[str(severity)]), ExitStatus.VALID)
-
-
-def _by_severity(counts: Counter[str]) -> dict[str, int]:
-    return {str(severity): counts[str(severity)] for severity in Severity}

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from pp1wire import cli
 from pp1wire.capture.findings import ExitStatus
-from pp1wire.capture.html import Rounds, render
+from pp1wire.capture.html import render
 from pp1wire.capture.parallel import validate_files
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.remote import local_path, reason_of, shown_name
 from pp1wire.capture.report import report_lines
+from pp1wire.capture.rounds import Rounds
 from pp1wire.capture.show import show
 from pp1wire.capture.validate import read_hello, validate
 from tests.capture.golden import VERIFIER, capture, golden

@@ -24,21 +24,21 @@ class Curve(NamedTuple):
     """Nanoseconds, rising, and the share of rounds that took no longer."""
 
 
-def acceptance_table(counts: Sequence[int], proposals: Sequence[int]) -> Html:
+def acceptance_table(counts: Sequence[int], proposals: Sequence[int], reached: Sequence[int]) -> Html:
     """Drafted tokens committed by position, with a bar each.
 
     Args:
         counts: committed at each position.
         proposals: proposals decided that had this position.
+        reached: those of them of which everything before it was committed.
     """
-    titles = ("position", "committed", "of", "share", "after the one before", "")
+    titles = ("position", "committed", "of", "share", "after those before", "")
     rows = []
-    before: int | None = None
-    for position, (count, of) in enumerate(zip(counts, proposals, strict=True), start=1):
+    for position, (count, of, after) in enumerate(zip(counts, proposals, reached, strict=True), start=1):
         if not of:
             break
         share = count / of
-        given = "–" if before is None else "0 of 0" if not before else f"{100 * count / before:.1f} %"
+        given = f"{100 * count / after:.1f} %" if after else "0 of 0"
         bar = element(
             "svg",
             element("rect", width="100%", height="100%", class_="track"),
@@ -54,7 +54,6 @@ def acceptance_table(counts: Sequence[int], proposals: Sequence[int]) -> Html:
                 element("td", bar, class_="bar"),
             )
         )
-        before = count
     head = element(
         "tr",
         *(

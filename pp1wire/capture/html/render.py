@@ -13,9 +13,9 @@ from pp1wire.capture.html.markup import Html, element, join
 from pp1wire.capture.html.page import document
 from pp1wire.capture.html.places import place_of
 from pp1wire.capture.html.plots import Curve, acceptance_table, latency_plot
-from pp1wire.capture.html.rounds import Rounds
 from pp1wire.capture.html.tables import counted, facts, table
 from pp1wire.capture.html.timeline import patterns, rounds_table, timeline
+from pp1wire.capture.rounds import MAX_KEPT, Rounds
 from pp1wire.capture.validate import Result
 
 __all__ = ["render"]
@@ -160,7 +160,7 @@ def _tile(name: str, value: str, more: str) -> Html:
 
 
 def _rounds(rounds: Rounds, several: bool) -> Html:
-    timed = [one for one in rounds.kept if "step" in one.times]
+    timed = [one for one in rounds.kept[:MAX_KEPT] if "step" in one.times]
     if not timed:
         why = "No round has a time: raw streams have no packets." if rounds.count else "No rounds were judged."
         return element("p", why, class_="dim")
@@ -179,7 +179,7 @@ def _acceptance(result: Result, rounds: Rounds) -> Html:
         return element("p", "No proposal was committed.", class_="dim")
     kinds = [(name, f"{count:,}") for name, count in sorted(rounds.commits.items())]
     return join(
-        acceptance_table(summary.committed, summary.offered),
+        acceptance_table(summary.committed, summary.offered, summary.reached),
         table("COMMITs by kind", ("kind", "count"), kinds, numbers=[1]),
     )
 
@@ -231,6 +231,7 @@ def _losses(result: Result) -> Html:
         ("other bytes not judged", summary.unjudged_bytes),
         ("bytes missing", summary.missing_bytes),
         ("uncertain frames", summary.uncertain_frames),
+        ("STEPs among them", summary.uncertain_rounds),
         ("uncertain findings", summary.uncertain_findings),
     )
     if any(count for _, count in costs):

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from pp1wire.capture.html.rounds import MAX_KEPT, Rounds
 from pp1wire.capture.recorder import Recorder
+from pp1wire.capture.rounds import MAX_KEPT, Rounds
 from pp1wire.capture.validate import Validator, validate
 from pp1wire.wire import CommitKind, Representation
 from tests.capture.golden import CLIENT, NOW, SERVER, VERIFIER, WORKER, capture, golden, open_talk
@@ -82,6 +82,37 @@ def test_one_direction_tells_its_own_terms(who, said):
     (told,) = rounds.terms.told()
     assert told.terms[0] == ("HELLO", said)
     assert not any(one.times for one in rounds.kept)
+
+
+def test_rounds_as_json_agree_with_the_totals():
+    data = capture(golden(rounds=5, fault=True).sent)
+    rounds = Rounds(3, 1)
+    validator = Validator(observe=rounds)
+    validator.add(io.BytesIO(data), "capture")
+    told, summary = rounds.to_json(), validator.result.summary
+    assert (told["count"], told["committed"]) == (summary.rounds, summary.commits)
+    assert (told["discarded"], told["void"], told["open"]) == (1, summary.unanswered, 0)
+    assert len(told["first"]) == 3
+    first, second, _ = told["first"]
+    assert (first["kind"], first["reason"], first["accepted"], first["commit"]) == (
+        "discarded", "body_checksum_mismatch", None, None,
+    )  # fmt: skip
+    assert first["stages"]["first_row"] is None
+    (finding,) = [f for f in validator.result.findings if f.code == "body_checksum_mismatch"]
+    assert first["stages"]["end"]["packet"] == finding.packet
+    assert first["stages"]["end"]["offset"] == finding.offset - 48  # of the checksum in the header
+    assert (second["kind"], second["accepted"], second["commit"]) == ("committed", 1, "correction")
+    (void,) = told["failed"]
+    assert (void["kind"], void["reason"]) == ("void", "cancel")
+    assert [one.listed for one in rounds.failed] == [False]
+
+
+def test_failed_rounds_are_kept_up_to_their_limit():
+    data = capture(golden(rounds=2, fault=True).sent)
+    for most, most_failed, expected in ((0, 5, 2), (0, 1, 1), (0, 0, 0), (100, 5, 0)):
+        rounds = Rounds(most, most_failed)
+        Validator(observe=rounds).add(io.BytesIO(data), "capture")
+        assert len(rounds.failed) == expected
 
 
 def test_only_the_first_rounds_are_kept(tmp_path):
