@@ -13,7 +13,7 @@ from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_find
 from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.summary import Latencies, Summary
-from pp1wire.protocol import Judged
+from pp1wire.protocol import Counters, Judged
 from pp1wire.wire import Hello, HelloRole, RejectCode, RemoteProtocolError
 
 __all__ = ["Teller"]
@@ -118,6 +118,11 @@ class Teller:
         return Seen(
             self._file, self._connection.number, self._endpoints, side.role, verdict, packet, time_ns, uncertain
         )
+
+    def add_rounds(self, counters: Counters, *, both_seen: bool) -> None:
+        """Count what was counted of the sessions, once it is over."""
+        self._summary.add_rounds(counters, both_seen=both_seen)
+        self.facts.add_rounds(counters)
 
     def _unjudged(self, side: Side, outcome: UnjudgedFrame) -> None:
         self._summary.frames[outcome.message_type.name.lower()] += 1

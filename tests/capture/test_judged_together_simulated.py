@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.simulator.network import Pipe
 from fuzz.simulator.world import run
-from pp1wire.capture import connection_judge
+from pp1wire.capture import _batch
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.validate import Validator
@@ -63,7 +63,7 @@ def test_the_same_report_of_simulated_connections(seed, monkeypatch):
     data = recorded(seed)
     expected = report(data, together=False)
     assert report(data, together=True) == expected
-    monkeypatch.setattr(connection_judge, "_MAX_BATCH", 3_000)
+    monkeypatch.setattr(_batch, "_MAX_BATCH", 3_000)
     assert report(data, together=True) == expected
 
 
