@@ -222,3 +222,31 @@ def test_a_killed_process_costs_the_shared_file_alone(tmp_path, monkeypatch) -> 
         "a process that judged it was ended by signal 9",
         "cannot open: No such file or directory",
     ]
+
+
+def alike(path, file: bytes, processes: int = 2) -> None:
+    path.write_bytes(file)
+    parts = [judge_part(str(path), i, processes) for i in range(processes)]
+    assert text(merge_parts(parts, 1000)) == text(validate([path]))
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_connections_whose_start_is_settled_at_the_end_are_numbered_by_their_last_packets(tmp_path, processes) -> None:
+    late = [packets(n, n % 2, "none")[3:20] for n in range(4)]  # without handshakes, and too few to be settled before
+    order = [p for stream in late for p in stream[:-1]] + [stream[-1] for stream in late[::-1]]
+    roce = [p for _, p in roce_conversation(TALKS[1].sent[:6], handshake=False, goodbye=False)][:20]
+    forwards = [p for stream in late for p in stream]
+    for mixed in (order, roce + order, order + roce, roce + forwards):
+        alike(tmp_path / "run.pcap", pcap([(10**18 + i, p) for i, p in enumerate(mixed)]), processes)
+
+
+def test_rocev2_that_needs_a_full_look_is_judged_once(tmp_path) -> None:
+    def with_options(packet: bytes) -> bytes:
+        total = (len(packet) + 4).to_bytes(2, "big")
+        return b"\x46" + packet[1:2] + total + packet[4:20] + b"\1\1\1\0" + packet[20:]
+
+    sent = roce_conversation(TALKS[1].sent)
+    assert all(packet[0] == 0x45 for _, packet in sent)
+    file = pcap([(time_ns, with_options(packet)) for time_ns, packet in sent])
+    alike(tmp_path / "run.pcap", file)
+    assert validate([tmp_path / "run.pcap"]).summary.connections == 1
