@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .harness import Outcome, environment
+from .environment import environment
+from .harness import Outcome
 
 
 def lines(outcome: Outcome) -> list[str]:
