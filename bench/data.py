@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pp1wire.sampling import MASS, proposal_tickets, sample
-from pp1wire.wire import Agreement, ReplyBatch, Representation, encode_replies
+from pp1wire.protocol.session import step_tickets
+from pp1wire.sampling import MASS, sample
+from pp1wire.wire import Agreement, ReplyBatch, Representation, Step, SupportPolicy, encode_replies
 
 from . import real_rows
 
@@ -80,20 +81,25 @@ def shape_frames(shape: Shape) -> tuple[Agreement, bytes]:
     return agreed, _frames(agreed, [make(index, shape.support) for index in range(shape.requests * DEPTH)])
 
 
-def tickets(rows: int) -> npt.NDArray[np.int64]:
-    """The tickets of the rows of `shape_frames` and `round_frames`, slot by slot."""
-    seeds = SEED + np.arange(rows // DEPTH, dtype=np.uint64)[:, None]
-    one = np.ones((1, 1), np.uint32)
-    return proposal_tickets(seeds, one, one, POSITION + np.arange(DEPTH, dtype=np.uint32)).reshape(-1)
+def steps(requests: int = REQUESTS, depth: int = DEPTH) -> list[Step]:
+    """What the rows of `shape_frames` and `round_frames` were asked for with, slot by slot."""
+    return [
+        Step(
+            session=slot + 1, slot=slot, generation=1, round=1, position=POSITION, depth=depth, temperature=1.0,
+            support_policy=SupportPolicy.TOP_K, support=32, proposal_seed=SEED + slot, prefix_digest=bytes(16),
+            context_version=0,
+        )
+        for slot in range(requests)
+    ]  # fmt: skip
 
 
 def _frames(agreed: Agreement, rows: list[Row]) -> bytes:
-    drawn, frames = tickets(len(rows)).tolist(), []
+    drawn, frames = step_tickets(steps(len(rows) // DEPTH)), []
     for slot in range(len(rows) // DEPTH):
-        own = slice(slot * DEPTH, (slot + 1) * DEPTH)
-        tokens = [sample(*row, ticket) for row, ticket in zip(rows[own], drawn[own], strict=True)]
+        own = rows[slot * DEPTH : (slot + 1) * DEPTH]
+        tokens = [sample(*row, ticket) for row, ticket in zip(own, drawn[slot].tolist(), strict=True)]
         batch = ReplyBatch.from_rows(
-            agreed, session=slot + 1, slot=slot, generation=1, round=1, position=POSITION, tokens=tokens, rows=rows[own]
+            agreed, session=slot + 1, slot=slot, generation=1, round=1, position=POSITION, tokens=tokens, rows=own
         )
         frames.append(bytes(encode_replies(batch, agreed, 1 + slot * DEPTH)))
     return b"".join(frames)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ TURN = 0.002
 QUICK = 1.0
 """Seconds a row below which rows take fewer turns and smaller inputs: they are run to see that they run."""
 _FEWEST = 5
+_LONG = 0.25
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,46 @@ class Outcome:
         return self.ratio <= self.goal if self.at_most else self.ratio >= self.goal
 
 
+@dataclass(frozen=True)
+class Formats:
+    """One shape of a round in every format; per format the bytes, and seconds to encode and to decode."""
+
+    shape: str
+    bytes: dict[str, int]
+    encode: dict[str, Timing]
+    decode: dict[str, Timing]
+    met: None = None
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a cost grows: `series` of costs in `unit` (s or B) at the sizes `x`."""
+
+    name: str
+    slug: str
+    label: str
+    unit: str
+    x: list[int]
+    series: dict[str, list[float]]
+    note: str = ""
+    met: None = None
+
+    def exponents(self) -> dict[str, float]:
+        """The e of cost ~ size^e by least squares over the larger half of the sizes; 1 is linear, less is a fixed cost."""
+        half = len(self.x) // 2
+        places = [math.log(x) for x in self.x[half:]]
+        return {name: _slope(places, [math.log(max(y, 1e-12)) for y in ys[half:]]) for name, ys in self.series.items()}
+
+
+Result = Outcome | Formats | Growth
+
+
+def _slope(x: list[float], y: list[float]) -> float:
+    if len(x) < 2:
+        return math.nan
+    return statistics.linear_regression(x, y).slope
+
+
 def race(contestants: Mapping[str, Callable[[], object]], *, seconds: float) -> dict[str, Timing]:
     """Time the contestants in turns for about `seconds` in all; each turn repeats a call until it is long enough to time.
 
@@ -59,7 +101,7 @@ def race(contestants: Mapping[str, Callable[[], object]], *, seconds: float) -> 
     share = seconds / max(len(contestants), 1)
     for name, call in contestants.items():
         first = _timed(call, 1)
-        if first < share:
+        if first < _LONG:  # what a first call imports and fills is not what is measured
             first = _timed(call, 1)
         repeats[name] = max(1, int(TURN / max(first, 1e-7)))
         if first >= share:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from pp1wire.protocol.session import step_tickets
 from pp1wire.sampling import tickets_agree
-from pp1wire.wire import Agreement, ReplyBatch, Representation, decode_replies, encode_replies
+from pp1wire.wire import Agreement, ReplyBatch, Representation, Step, decode_replies, encode_replies
 
 from .. import data
 from .codec import Codec, Row
 
 NAME = "pp1wire"
+_STEPS = data.steps()
 
 
 def codec(agreement: Agreement) -> Codec:
@@ -26,17 +30,17 @@ def codec(agreement: Agreement) -> Codec:
 
     return Codec(
         NAME, "every rule, three checksums, and the ticket of each row", encode,
-        lambda frames: validated(frames, agreement), rows,
+        lambda frames: validated(frames, agreement, _STEPS[: len(frames) // agreement.reply_frame_bytes // data.DEPTH]),
+        rows,
     )  # fmt: skip
 
 
-def validated(frames: bytes, agreement: Agreement) -> ReplyBatch:
-    """The rows, of which every rule, checksum and ticket was checked; tickets are drawn here, too."""
+def validated(frames: bytes, agreement: Agreement, steps: Sequence[Step]) -> ReplyBatch:
+    """The rows, of which every rule, checksum and ticket was checked, by what both ends call; tickets are drawn here, too."""
     batch = decode_replies(frames, agreement)
     sparse = agreement.representation is Representation.SPARSE
-    drawn = tickets_agree(
-        batch.counts if sparse else batch.q, data.tickets(len(batch)), batch.tokens, batch.ids if sparse else None
-    )
+    tickets = np.concatenate(step_tickets(steps))
+    drawn = tickets_agree(batch.counts if sparse else batch.q, tickets, batch.tokens, batch.ids if sparse else None)
     if not np.all(drawn):
         raise RuntimeError("expected tokens that their tickets draw")
     return batch
