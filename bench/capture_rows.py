@@ -16,10 +16,7 @@ from pp1wire.capture.parallel import cores
 from pp1wire.wire import Representation
 
 from .captures import make
-from .harness import Outcome, Timing, race
-
-_QUICK = 1.0
-"""Seconds a row below which captures are small."""
+from .harness import QUICK, Outcome, Timing, race
 
 _MEMORY = """
 import re, resource, sys
@@ -36,7 +33,7 @@ print(status, peak)
 
 def captures(seconds: float) -> Iterator[Outcome]:
     """All rows, each with the captures it needs."""
-    quick = seconds < _QUICK
+    quick = seconds < QUICK
     with tempfile.TemporaryDirectory(prefix="pp1wire-bench-") as folder:
         yield from _speeds(Path(folder), seconds, quick)
         yield _against_tshark(Path(folder), 500 if quick else 4_000)
