@@ -28,8 +28,8 @@ def growth(seconds: float) -> Iterator[Growth]:
     yield from _support(_few([16, 32, 64, 128, 256, 512, 1024], quick), budget)
     yield from _vocabulary(_few([8_192, 16_384, 32_768, 65_536, 131_072, 262_144], quick), budget)
     yield from _requests(_few([1, 2, 3, 4], quick), budget)
-    yield from _frames(_few([1_000, 2_000, 4_000, 8_000, 16_000, 32_000], quick), budget)
-    yield from _captures([1_000, 4_000] if quick else [5_000, 10_000, 20_000, 40_000, 80_000])
+    yield from _frames([250, 500, 1_000] if quick else [1_000, 2_000, 4_000, 8_000, 16_000, 32_000], budget)
+    yield from _captures([400, 800, 1_600] if quick else [5_000, 10_000, 20_000, 40_000, 80_000])
 
 
 def _few(sizes: list[int], quick: bool) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 from pp1wire.protocol import Agreed, Draft, ProposalReady, Worker
@@ -14,7 +15,7 @@ from .loopback import READ_BYTES, accepted, connected
 
 NAME = "pp1wire"
 AHEAD = 400
-"""Rounds that are drafted before the first is asked for; later ones in the time between rounds."""
+"""Rounds that are drafted behind the first one, which nobody times; any beyond these when they are asked for."""
 _SEED, _TOKEN = 2**50, 7
 
 
@@ -45,19 +46,13 @@ class Drafted:
         self._ready: dict[tuple[int, int], ReplyBatch] = {}
 
     def ahead(self, step: Step, agreement: Agreement) -> None:
-        for behind in range(1, AHEAD):
-            later = _later(step, behind)
-            self._ready[later.session, later.round] = precomputed.proposal(later, agreement)
+        later = [replace(step, round=step.round + n, position=step.position + n) for n in range(1, AHEAD)]
+        for asked, drafted in zip(later, precomputed.proposals(later, agreement), strict=True):
+            self._ready[asked.session, asked.round] = drafted
 
     def take(self, step: Step, agreement: Agreement) -> ReplyBatch:
         found = self._ready.pop((step.session, step.round), None)
-        return precomputed.proposal(step, agreement) if found is None else found
-
-
-def _later(step: Step, rounds: int) -> Step:
-    from dataclasses import replace
-
-    return replace(step, round=step.round + rounds, position=step.position + rounds)
+        return precomputed.proposals([step], agreement)[0] if found is None else found
 
 
 def answer(worker: Worker, asked: bytes | memoryview, drafted: Drafted, agreement: Agreement) -> list[Step]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from pp1wire.protocol.session import step_tickets
-from pp1wire.sampling import sample
-from pp1wire.wire import Agreement, ReplyBatch, Step
+from pp1wire.wire import Agreement, ReplyBatch, Step, decode_replies
 
 from .. import data, real_rows
 from ..ends import SUPPORT
@@ -21,21 +22,36 @@ def laws() -> list[data.Row]:
     return [real_rows.sparse(index, SUPPORT, data.VOCAB) for index in range(ROWS)]
 
 
-def proposal(step: Step, agreement: Agreement) -> ReplyBatch:
-    """What is drafted for `step`: the same rows every round, with the tokens that its tickets draw."""
-    own = laws()[step.slot * data.DEPTH : (step.slot + 1) * data.DEPTH]
-    tokens = [sample(*law, ticket) for law, ticket in zip(own, step_tickets([step])[0].tolist(), strict=True)]
-    return ReplyBatch.from_rows(
-        agreement, session=step.session, slot=step.slot, generation=step.generation, round=step.round,
-        position=step.position, tokens=tokens, rows=own,
-    )  # fmt: skip
+def proposals(steps: Sequence[Step], agreement: Agreement) -> list[ReplyBatch]:
+    """What is drafted for each step: the same rows every round, with the tokens that its tickets draw."""
+    found = []
+    for step, tickets in zip(steps, step_tickets(steps), strict=True):
+        base, running = _rows(step.slot, agreement)
+        tokens = [base.ids[i, np.searchsorted(own, ticket, side="right")] for i, (own, ticket) in enumerate(zip(running, tickets, strict=True))]
+        n = len(base)
+        found.append(
+            replace(
+                base, tokens=np.array(tokens, np.int32), sessions=np.full(n, step.session, np.uint64),
+                generations=np.full(n, step.generation, np.uint32), rounds=np.full(n, step.round, np.uint32),
+                positions=np.arange(step.position, step.position + n, dtype=np.uint32),
+            )
+        )  # fmt: skip
+    return found
+
+
+@cache
+def _rows(slot: int, agreement: Agreement) -> tuple[ReplyBatch, list[np.ndarray]]:
+    """The rows of a slot, whoever they are for, and the running sums of their counts."""
+    own = laws()[slot * data.DEPTH : (slot + 1) * data.DEPTH]
+    base = ReplyBatch.from_rows(
+        agreement, session=1, slot=slot, generation=1, round=1, position=0, tokens=[0] * len(own), rows=own
+    )
+    return base, [np.cumsum(counts) for _, counts in own]
 
 
 @cache
 def batch() -> tuple[Agreement, ReplyBatch]:
     """The 20 rows of one round, for who sends them in another format."""
-    from pp1wire.wire import decode_replies
-
     agreed, frames = data.shape_frames(data.Shape(data.REQUESTS, SUPPORT))
     return agreed, decode_replies(frames, agreed)
 
