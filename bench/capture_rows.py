@@ -38,13 +38,13 @@ def captures(seconds: float) -> Iterator[Outcome]:
         yield from _speeds(Path(folder), seconds, quick)
         yield _against_tshark(Path(folder), 200 if quick else 4_000, 1 if quick else 3)
         yield _two_jobs(Path(folder), 1_000 if quick else 60_000, 1 if quick else 3)
-        yield _memory(Path(folder), 100 if quick else 2_000)
+        yield _memory(Path(folder), 40 if quick else 2_000)
 
 
 def _speeds(folder: Path, seconds: float, quick: bool) -> Iterator[Outcome]:
     for ethernet in (False, True):
         shape = "1,460-byte segments on Ethernet" if ethernet else "a row a packet"
-        path, rows = _capture(folder, Representation.SPARSE, 2_000 if quick else 20_000, ethernet)
+        path, rows = _capture(folder, Representation.SPARSE, 1_000 if quick else 20_000, ethernet)
         times = race({"validate": _judging(path)}, seconds=seconds)
         name = f"validate, sparse rows of k=32, {shape}, one core"
         yield Outcome(name, "rows/s", rows / times["validate"].median, 100_000, False, times)

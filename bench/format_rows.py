@@ -14,7 +14,7 @@ _QUICK_SHAPES = [data.Shape(4, 32), data.Shape(4, 32, "adversarial"), data.Shape
 
 
 def formats(seconds: float) -> Iterator[Formats]:
-    """All shapes; a few of them when there is little time. Formats that make an object a number take one request of dense rows."""
+    """All shapes; a few of them when there is little time."""
     quick = seconds < QUICK
     for shape in _QUICK_SHAPES if quick else data.shapes():
         yield compare(shape, seconds / 4 if quick else seconds / 5)
@@ -24,7 +24,11 @@ def compare(shape: data.Shape, seconds: float) -> Formats:
     agreed, frames = data.shape_frames(shape)
     found = codecs(agreed)
     batch = found[OURS].decode(frames)
-    sent = {name: bytes(codec.encode(batch)) if codec.encode else frames for name, codec in found.items() if fits(codec, shape)}
+    sent = {
+        name: bytes(codec.encode(batch)) if codec.encode else frames
+        for name, codec in found.items()
+        if fits(codec, shape)
+    }
     writers: dict[str, Callable[[], object]] = {
         name: partial(codec.encode, batch) for name, codec in found.items() if codec.encode and name in sent
     }
@@ -37,5 +41,5 @@ def compare(shape: data.Shape, seconds: float) -> Formats:
 
 
 def fits(codec: Codec, shape: data.Shape) -> bool:
-    """Whether the format is measured in this shape."""
+    """Whether the format is measured in this shape: an object a number makes a second of four dense requests."""
     return bool(shape.support) or shape.requests == 1 or not codec.per_value

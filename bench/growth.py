@@ -29,7 +29,7 @@ def growth(seconds: float) -> Iterator[Growth]:
     yield from _vocabulary(_few([8_192, 16_384, 32_768, 65_536, 131_072, 262_144], quick), budget)
     yield from _requests(_few([1, 2, 3, 4], quick), budget)
     yield from _frames([250, 500, 1_000] if quick else [1_000, 2_000, 4_000, 8_000, 16_000, 32_000], budget)
-    yield from _captures([400, 800, 1_600] if quick else [5_000, 10_000, 20_000, 40_000, 80_000])
+    yield from _captures([200, 400] if quick else [5_000, 10_000, 20_000, 40_000, 80_000])
 
 
 def _few(sizes: list[int], quick: bool) -> list[int]:
@@ -58,9 +58,7 @@ def _requests(sizes: list[int], budget: float) -> Iterator[Growth]:
     yield from _rounds("sparse rows of k=32 against requests", "requests", "requests a round", sizes, rounds, budget)
 
 
-def _rounds(
-    name: str, slug: str, label: str, sizes: list[int], rounds: list[tuple], budget: float
-) -> Iterator[Growth]:
+def _rounds(name: str, slug: str, label: str, sizes: list[int], rounds: list[tuple], budget: float) -> Iterator[Growth]:
     times: dict[str, list[float]] = {"decode, validated": [], "encode": []}
     memory: dict[str, list[float]] = {"decode, validated": [], "encode": []}
     for agreed, requests in rounds:

@@ -200,7 +200,10 @@ def memory(share: int = 1) -> Outcome:
 def greedy_inputs(share: int = 1) -> dict[str, tuple[bytes, Agreement]]:
     """Streams that a reader could be made to pay for, by name; a `share`th of the small frames."""
     sparse, dense = data.agreement(Representation.SPARSE), data.agreement(Representation.DENSE)
-    made = {f"{name} frames": (stream_of(name, sparse, 5_000 // share, different=5_000), sparse) for name in small_messages(1)}
+    made = {
+        f"{name} frames": (stream_of(name, sparse, 5_000 // share, different=5_000), sparse)
+        for name in small_messages(1)
+    }
     bad = bytearray(encode(small_messages(1)["COMPLETION"], sparse, 0))
     bad[64 + 33] = 6
     made["bad COMPLETION frames"] = b"".join(sealed(bad, number) for number in range(20_000 // share)), sparse
@@ -209,7 +212,10 @@ def greedy_inputs(share: int = 1) -> dict[str, tuple[bytes, Agreement]]:
         session=1, slot=0, generation=1, reason=ResetReason.OPEN, position=len(prefix), prefix_digest=prefix_digest(prefix),
         prefix_ids=prefix,
     )  # fmt: skip
-    made["long RESET frames"] = b"".join(sealed(encode(reset, sparse, 0), number) for number in range(200 // share)), sparse
+    made["long RESET frames"] = (
+        b"".join(sealed(encode(reset, sparse, 0), number) for number in range(200 // share)),
+        sparse,
+    )
     row = data.round_frames(sparse)[: sparse.reply_frame_bytes]
     made["sparse rows"] = b"".join(sealed(row, number) for number in range(5_000 // share)), sparse
     made["bad sparse rows"] = b"".join(sealed(row[:-4] + bytes(4), number) for number in range(5_000 // share)), sparse

@@ -80,9 +80,11 @@ def _formats(results: list[Formats], pictures: dict[str, str]) -> Iterator[str]:
         yield "| --- |" + " --- |" * len(names)
         for r in results:
             times = getattr(r, direction)
-            yield f"| {r.shape} | " + " | ".join(
-                duration(times[name].median) if name in times else "n/a" for name in names
-            ) + " |"
+            yield (
+                f"| {r.shape} | "
+                + " | ".join(duration(times[name].median) if name in times else "n/a" for name in names)
+                + " |"
+            )
         yield ""
     yield from _pictures(pictures, *(stem for stem in pictures if stem.startswith(("decode-", "encode-"))))
 

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from .harness import Formats, Growth, Outcome, Result, Timing
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 - the backend is chosen before it is loaded
+from matplotlib import pyplot as plt  # after the choice of the backend
 
 # Okabe and Ito's colours, which people with any colour vision tell apart; markers tell them apart without colours.
 _COLOURS = ("#D55E00", "#000000", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#999999", "#F0E442")

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pp1wire.sampling import Key, draft_chain, dyadic_counts
+
+if TYPE_CHECKING:
+    from pp1wire.demo.smollm2 import SmolLM2
 
 FILE = Path(__file__).with_name("real_rows.npz")
 MODEL_VOCAB = 49_152
@@ -50,6 +54,22 @@ def full(index: int, vocab: int) -> Row:
     return stretched(kept["full_ids"][start:stop], vocab), kept["full_counts"][start:stop]
 
 
+def _chain(model: SmolLM2, prompt: list[int], seed: int) -> list[npt.NDArray[np.float32]]:
+    """The logits of `DEPTH` drafted positions behind `prompt`."""
+    memory, fed = model.new_cache(512), 0
+    made: list[npt.NDArray[np.float32]] = []
+
+    def logits(_: int, drafted: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        nonlocal fed
+        tokens = [*prompt, *drafted]
+        made.append(model.forward(tokens[fed:], memory)[-1])
+        fed = len(tokens)
+        return made[-1]
+
+    draft_chain(logits, 1.0, Key(seed, 1, 1, len(prompt)), depth=DEPTH)
+    return made
+
+
 def make() -> None:
     """Draft with the model, and write the file."""
     from pp1wire.demo.prompts import SmolLM2Talk
@@ -59,18 +79,8 @@ def make() -> None:
     talk, draft = SmolLM2Talk(model), model.skipping(*DRAFT_SKIPS)
     made: list[npt.NDArray[np.float32]] = []
     for request in range(REQUESTS):
-        memory = draft.new_cache(512)
         prompt = talk.prompt(request, 0)
-        fed = 0
-
-        def logits(_: int, drafted: tuple[int, ...]) -> npt.NDArray[np.float32]:
-            nonlocal fed
-            tokens = [*prompt, *drafted]
-            made.append(draft.forward(tokens[fed:], memory)[-1])
-            fed = len(tokens)
-            return made[-1]
-
-        draft_chain(logits, 1.0, Key(request + 1, 1, 1, len(prompt)), depth=DEPTH)
+        made += _chain(draft, prompt, request + 1)
     rows = np.stack(made)
     ids = np.sort(np.argsort(-rows, axis=1, kind="stable")[:, :KEPT], axis=1).astype(np.int32)
     whole = [dyadic_counts(row, 1.0) for row in rows[:DEPTH]]

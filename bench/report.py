@@ -41,9 +41,9 @@ def _formats(result: Formats) -> list[str]:
     found = [f"a round of {result.shape}, from arrays and to arrays:"]
     for name, size in result.bytes.items():
         encode = duration(result.encode[name].median) if name in result.encode else "–"
-        spread = duration(result.decode[name].spread)
+        decode = result.decode[name]
         found.append(
-            f"    {name:<{width}}  {size:>10,} B  encode {encode:>10}  decode {duration(result.decode[name].median):>10} ± {spread}"
+            f"    {name:<{width}}  {size:>10,} B  encode {encode:>10}  decode {duration(decode.median):>10} ± {duration(decode.spread)}"
         )
     return found
 

@@ -29,7 +29,9 @@ def round_trip(seconds: float) -> Iterator[Outcome]:
     names = {name: contenders.module(name).NAME for name in turns}
     ours = times["pp1"]
     title = "round trip on loopback, sparse k=32, 4 requests"
-    slowest = ", ".join(f"{names[name]} {sorted(own)[-1 - len(own) // 100] * 1e6:.0f} µs" for name, own in turns.items())
+    slowest = ", ".join(
+        f"{names[name]} {sorted(own)[-1 - len(own) // 100] * 1e6:.0f} µs" for name, own in turns.items()
+    )
     for other, goal in GOALS.items():
         shown = {names["pp1"]: ours, names[other]: times[other]}
         note = f"{len(turns[other])} trips each; p99: {slowest}" if other == "echo" else ""

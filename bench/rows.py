@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pp1wire.sampling import cuda, dyadic_counts
-from pp1wire.wire import FrameSplitter, Representation, decode_replies, encode_replies
+from pp1wire.wire import FrameSplitter, decode_replies, encode_replies
 
 from . import data
 from .format_rows import formats
@@ -96,8 +96,7 @@ def _of_memcpy(name: str, size: int, times: dict[str, Timing]) -> Outcome:
 
 def stream(seconds: float) -> Outcome:
     """Dense rows in reads of one TCP segment: twice the bytes must cost about twice the time."""
-    agreed = data.agreement(Representation.DENSE)
-    frames = data.round_frames(agreed)
+    agreed, frames = data.shape_frames(DENSE)
 
     def read(share: int) -> None:
         splitter = FrameSplitter(agreed)
@@ -115,7 +114,10 @@ def import_cost(seconds: float) -> Outcome:
     def importing(module: str) -> Callable[[], object]:
         return lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
-    times = race({name: importing(name) for name in ("pp1wire", "numpy", "sys")}, seconds=seconds if seconds < QUICK else max(seconds, 3.0))
+    times = race(
+        {name: importing(name) for name in ("pp1wire", "numpy", "sys")},
+        seconds=seconds if seconds < QUICK else max(seconds, 3.0),
+    )
     bare = times["sys"].median
     ratio = (times["pp1wire"].median - bare) / (times["numpy"].median - bare)
     return Outcome("import pp1wire", "× import numpy", ratio, 2.0, True, times)

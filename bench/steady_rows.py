@@ -17,7 +17,10 @@ from .harness import Outcome
 
 GOAL = 0.01
 """Bytes that a further byte of rows may cost: tables of a round's rows, which have a few numbers each."""
-_SHAPES = {"sparse, k = 32 and 256": (data.Shape(4, 32), data.Shape(4, 256)), "dense, 1 and 4 requests": (data.Shape(1, 0), data.Shape(4, 0))}
+_SHAPES = {
+    "sparse, k = 32 and 256": (data.Shape(4, 32), data.Shape(4, 256)),
+    "dense, 1 and 4 requests": (data.Shape(1, 0), data.Shape(4, 0)),
+}
 
 
 def steady() -> Iterator[Outcome]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,18 @@ def add(commands: Any) -> None:
         epilog="\n".join(["examples:", *(f"    {example}" for example in _EXAMPLES)]),
     )  # fmt: skip
     command.set_defaults(run=_run)
-    command.add_argument("--json", metavar="FILE", type=Path, default=None, help="write figures and environment as JSON, too")
+    command.add_argument(
+        "--json", metavar="FILE", type=Path, default=None, help="write figures and environment as JSON, too"
+    )
     command.add_argument("--plot", metavar="DIR", type=Path, default=None, help="write plots as SVG into DIR")
     command.add_argument(
-        "--page", metavar="FILE", type=Path, default=None, help="write the tables between the markers of a Markdown file"
+        "--page",
+        metavar="FILE",
+        type=Path,
+        default=None,
+        help="write the tables between the markers of a Markdown file",
     )
-    command.add_argument(
-        "--quick", action="store_true", help="a moment a row, to see that it runs; figures are rough"
-    )
+    command.add_argument("--quick", action="store_true", help="a moment a row, to see that it runs; figures are rough")
     command.add_argument("--check", action="store_true", help="exit status 1 if a goal is missed; for a quiet machine")
 
 
@@ -46,12 +51,12 @@ def _run(arguments: argparse.Namespace) -> int:
     about = _room(".environment").environment() | {"quick": arguments.quick}
     plots = _room(".plots") if arguments.plot is not None else None  # before the minutes that it takes to have figures
     if about["loaded"]:
-        print(f"the machine is busy (load {about['load_at_start']}): ratios may hold, times do not", flush=True)
+        _tell(f"the machine is busy (load {about['load_at_start']}): ratios may hold, times do not")
     results = []
     for result in bench.run(_QUICK_SECONDS if arguments.quick else _SECONDS):
         results.append(result)
         for line in bench.lines(result):
-            print(line, flush=True)
+            _tell(line)
     if arguments.json is not None:
         text = json.dumps(bench.as_data(results, about), indent=2) + "\n"
         arguments.json.write_text(text, encoding="utf-8")
@@ -59,9 +64,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.page is not None:
         _room(".page").rewrite(arguments.page, results, about, written)
     if arguments.quick:
-        print("--quick: a moment a row; these figures are rough, run without it for figures to go by", flush=True)
+        _tell("--quick: a moment a row; these figures are rough, run without it for figures to go by")
     missed = [result for result in results if result.met is False]
     return 1 if arguments.check and missed else 0
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()  # a row takes seconds
 
 
 def _room(module: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from pp1wire.protocol import Agreed, Draft, ProposalReady, Worker
-from pp1wire.wire import Agreement, CommitKind, Representation, ReplyBatch, Step
+from pp1wire.wire import Agreement, CommitKind, ReplyBatch, Representation, Step
 
 from .. import data, ends
 from . import precomputed

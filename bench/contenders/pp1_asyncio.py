@@ -25,7 +25,9 @@ class Client:
         )  # fmt: skip
         self._client = connect(address, terms, step_timeout=20.0)
         self._loop.run_until_complete(self._client.connect())
-        self._requests = [self._client.request(list(range(ends.PREFIX)), root_seed=seed) for seed in range(data.REQUESTS)]
+        self._requests = [
+            self._client.request(list(range(ends.PREFIX)), root_seed=seed) for seed in range(data.REQUESTS)
+        ]
         for request in self._requests:
             self._loop.run_until_complete(request.__aenter__())
         self.trip()

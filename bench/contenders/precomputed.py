@@ -27,7 +27,10 @@ def proposals(steps: Sequence[Step], agreement: Agreement) -> list[ReplyBatch]:
     found = []
     for step, tickets in zip(steps, step_tickets(steps), strict=True):
         base, running = _rows(step.slot, agreement)
-        tokens = [base.ids[i, np.searchsorted(own, ticket, side="right")] for i, (own, ticket) in enumerate(zip(running, tickets, strict=True))]
+        tokens = [
+            base.ids[i, np.searchsorted(own, ticket, side="right")]
+            for i, (own, ticket) in enumerate(zip(running, tickets, strict=True))
+        ]
         n = len(base)
         found.append(
             replace(

@@ -40,9 +40,7 @@ def codec(agreement: Agreement) -> Codec:
             session, slot, generation, round_, position, token, entries = numbers
             own = {"sequence": index, "slot": slot, "session": session, "generation": generation, "round": round_}
             row = {"position": position, "token": token, "entry_count": entries, "ids": ids.tolist(), "q": q.tolist()}
-            frames.append(
-                declared.build({"header": header | own} | fixed | row, id_entries=k, q_entries=width)
-            )
+            frames.append(declared.build({"header": header | own} | fixed | row, id_entries=k, q_entries=width))
         return b"".join(frames)
 
     def decode(data: bytes) -> list[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import flatbuffers
-import numpy as np
 from flatbuffers.number_types import Float32Flags, Int32Flags, Uint32Flags, Uint64Flags
 from flatbuffers.table import Table
 
@@ -54,9 +53,7 @@ def decode(data: bytes) -> list[Row]:
     start, made = root.Vector(field), []
     for index in range(root.VectorLen(field)):
         row = Table(data, root.Indirect(start + 4 * index))
-        numbers = tuple(
-            row.GetSlot(_at(number), 0, flags) for number, flags in enumerate(_FLAGS)
-        )
+        numbers = tuple(row.GetSlot(_at(number), 0, flags) for number, flags in enumerate(_FLAGS))
         ids = row.GetVectorAsNumpy(Int32Flags, row.Offset(_at(_IDS)))
         made.append((numbers, ids, row.GetVectorAsNumpy(Float32Flags, row.Offset(_at(_Q)))))
     return made

@@ -51,5 +51,5 @@ def rows(decoded: list[Decoded]) -> list[Row]:
     return [(tuple(getattr(row, name) for name in NUMBERS), ids, q) for row, ids, q in decoded]
 
 
-def codec(agreement: Agreement) -> Codec:
+def codec(_: Agreement) -> Codec:
     return Codec(NAME, "its framing, and the type of each field", encode, decode, rows)

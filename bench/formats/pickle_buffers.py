@@ -36,5 +36,5 @@ def decode(data: bytes) -> list[Row]:
     return rows
 
 
-def codec(agreement: Agreement) -> Codec:
+def codec(_: Agreement) -> Codec:
     return Codec(NAME, "nothing, and it runs what it is sent", encode, decode, list)

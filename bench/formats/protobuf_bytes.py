@@ -32,5 +32,5 @@ def rows(decoded: list[tuple[Any, np.ndarray, np.ndarray]]) -> list[Row]:
     return [(numbers(row), ids, q) for row, ids, q in decoded]
 
 
-def codec(agreement: Agreement) -> Codec:
+def codec(_: Agreement) -> Codec:
     return Codec(NAME, "its framing, and the type of each field", encode, decode, rows)

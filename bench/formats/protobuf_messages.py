@@ -17,7 +17,9 @@ BACKEND: str = api_implementation.Type()
 def _message(file: descriptor_pb2.FileDescriptorProto, name: str, ids: tuple[int, int], q: tuple[int, int]) -> None:
     row = file.message_type.add(name=f"{name}Row")
     for number, field in enumerate(NUMBERS, 1):
-        kind = _FIELD.TYPE_UINT64 if field == "session" else _FIELD.TYPE_INT32 if field == "token" else _FIELD.TYPE_UINT32
+        kind = (
+            _FIELD.TYPE_UINT64 if field == "session" else _FIELD.TYPE_INT32 if field == "token" else _FIELD.TYPE_UINT32
+        )
         row.field.add(name=field, number=number, type=kind, label=_FIELD.LABEL_OPTIONAL)
     for number, (field, (kind, label)) in enumerate((("ids", ids), ("q", q)), 1 + len(NUMBERS)):
         row.field.add(name=field, number=number, type=kind, label=label)  # proto3 packs repeated numbers
@@ -31,7 +33,9 @@ def _classes() -> tuple[Any, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="pp1bench.proto", package="pp1bench", syntax="proto3")
     one = (_FIELD.TYPE_BYTES, _FIELD.LABEL_OPTIONAL)
     _message(file, "Bytes", one, one)
-    _message(file, "Repeated", (_FIELD.TYPE_SFIXED32, _FIELD.LABEL_REPEATED), (_FIELD.TYPE_FLOAT, _FIELD.LABEL_REPEATED))
+    _message(
+        file, "Repeated", (_FIELD.TYPE_SFIXED32, _FIELD.LABEL_REPEATED), (_FIELD.TYPE_FLOAT, _FIELD.LABEL_REPEATED)
+    )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = (pool.FindMessageTypeByName(f"pp1bench.{name}Batch") for name in ("Bytes", "Repeated"))
