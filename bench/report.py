@@ -40,12 +40,13 @@ def _formats(result: Formats) -> list[str]:
     width = max(map(len, result.bytes))
     found = [f"a round of {result.shape}, from arrays and to arrays:"]
     for name, size in result.bytes.items():
-        encode = duration(result.encode[name].median) if name in result.encode else "–"
-        decode = result.decode[name]
-        found.append(
-            f"    {name:<{width}}  {size:>10,} B  encode {encode:>10}  decode {duration(decode.median):>10} ± {duration(decode.spread)}"
-        )
+        encode, decode = (_cell(times.get(name)) for times in (result.encode, result.decode))
+        found.append(f"    {name:<{width}}  {size:>10,} B  encode {encode:>20}  decode {decode:>20}")
     return found
+
+
+def _cell(timing: Timing | None) -> str:
+    return "–" if timing is None else f"{duration(timing.median)} ± {duration(timing.spread)}"
 
 
 def as_data(results: list[Result], environment: dict[str, Any]) -> dict[str, Any]:
