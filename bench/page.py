@@ -67,6 +67,7 @@ def _goals(outcomes: list[Outcome], pictures: dict[str, str]) -> Iterator[str]:
     for o in outcomes:
         times = "; ".join(f"{name} {duration(t.median)} ± {duration(t.spread)}" for name, t in o.timings.items())
         said = verdict(o)
+        times += f"{'; ' if times else ''}{o.note}" if o.note else ""
         yield f"| {o.name} | {o.ratio:.2f} {o.unit} | {goal_text(o)} | {'**MISSED**' if said == 'MISSED' else said} | {times} |"
     yield from _pictures(pictures, "round-trip")
 

@@ -13,6 +13,8 @@ from bench.harness import Formats, Growth, Outcome, Timing, race
 from pp1wire import cli
 from pp1wire.errors import PP1Error
 
+# One run of everything, on a machine that may be busy with other tests.
+pytestmark = pytest.mark.timeout(600)
 ROOT = Path(__file__).resolve().parents[2]
 GOALS = {
     "sparse decode, 20 rows of k=32, every rule, checksum and ticket": 2.0,
@@ -47,8 +49,9 @@ def test_every_goal_is_a_row(ran):
     _, figures = ran
     goals = {row["name"]: row["goal"] for row in figures["rows"]}
     assert GOALS.items() <= goals.items()
-    trips = {row["unit"]: row["goal"] for row in figures["rows"] if row["name"].startswith("round trip")}
-    assert TRIPS.items() <= trips.items()
+    trips = [row for row in figures["rows"] if row["name"].startswith("round trip")]
+    assert {row["unit"]: row["goal"] for row in trips if row["goal"] is not None} == TRIPS
+    assert len(trips) == 1 + len(TRIPS)
     assert sum(row["name"].startswith("steady state") for row in figures["rows"]) == 4
     assert any(row["name"].startswith("residual token") for row in figures["rows"])
     for row in figures["rows"]:
