@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import time
 from pathlib import Path
 
 import pytest
+import threadpoolctl
 
-from bench import page
+from bench import contenders, page
+from bench.environment import environment, one_thread
 from bench.harness import Formats, Growth, Outcome, Timing, race
+from bench.round_trip import measure
+from bench.steady_rows import peak
 from pp1wire import cli
 from pp1wire.errors import PP1Error
 
@@ -162,3 +167,30 @@ def test_contestants_take_turns_and_slow_ones_take_few():
     assert times["fast"].best < times["slow"].best
     assert calls.count("slow") <= 4
     assert calls.count("fast") > 100
+
+
+@pytest.mark.parametrize(("load", "loaded"), [(0.4, False), (0.6, True)])
+def test_the_load_at_the_start_decides_whether_a_machine_is_busy(monkeypatch, load, loaded):
+    monkeypatch.setattr("bench.environment.os.getloadavg", lambda: (load, 9.0, 9.0))
+    monkeypatch.setattr("bench.environment.os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    about = environment()
+    assert (about["cores"], about["load_at_start"], about["loaded"]) == (2, load, loaded)
+
+
+def test_pools_of_threads_have_one_thread_while_rows_run():
+    before = [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info()} == {1}
+    assert [pool["num_threads"] for pool in threadpoolctl.threadpool_info()] == before
+
+
+def test_new_memory_of_a_call_is_its_peak_and_what_was_there_before_is_not_counted():
+    held = bytearray(5_000_000)
+    assert 1_000_000 <= peak(lambda: len(bytearray(1_000_000))) < 1_100_000
+    assert peak(lambda: held[0]) < 10_000
+
+
+def test_the_other_ends_of_round_trips_are_gone_afterwards():
+    turns = measure(0.0, fewest=2)
+    assert {name: len(own) for name, own in turns.items()} == dict.fromkeys(contenders.NAMES, 2)
+    assert not multiprocessing.active_children()
