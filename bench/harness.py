@@ -14,6 +14,7 @@ QUICK = 1.0
 """Seconds a row below which rows take fewer turns and smaller inputs: they are run to see that they run."""
 _FEWEST = 5
 _LONG = 0.25
+_FEW_SIZES = 4
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Growth:
     met: None = None
 
     def exponents(self) -> dict[str, float]:
-        """The e of cost ~ size^e by least squares over the larger half of the sizes; 1 is linear, less is a fixed cost."""
-        half = len(self.x) // 2
+        """The e of cost ~ size^e by least squares over the larger half of the sizes, or all of a few; 1 is linear."""
+        half = len(self.x) // 2 if len(self.x) > _FEW_SIZES else 0
         places = [math.log(x) for x in self.x[half:]]
         return {name: _slope(places, [math.log(max(y, 1e-12)) for y in ys[half:]]) for name, ys in self.series.items()}
 

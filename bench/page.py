@@ -101,7 +101,7 @@ def _checks() -> Iterator[str]:
 
 
 def _growth(results: list[Growth], pictures: dict[str, str]) -> Iterator[str]:
-    yield "| cost | sizes | exponent e of cost ~ size^e, larger half of the sizes |"
+    yield "| cost | sizes | exponent e of cost ~ size^e, over the larger half of more than four sizes |"
     yield "| --- | --- | --- |"
     for r in results:
         sizes = f"{r.x[0]:,} to {r.x[-1]:,} {r.label}"
