@@ -14,7 +14,7 @@ from pp1wire.errors import PP1Error
 
 __all__ = ["add"]
 
-_SECONDS, _QUICK_SECONDS = 4.0, 0.15
+_SECONDS, _QUICK_SECONDS = 4.0, 0.1
 _EXAMPLES = (
     "pp1wire bench --quick",
     "pp1wire bench --check --json figures.json --plot plots",

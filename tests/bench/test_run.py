@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import threadpoolctl
 
-from bench import contenders, page
+from bench import page
 from bench.environment import environment, one_thread
 from bench.harness import Formats, Growth, Outcome, Timing, race
-from bench.round_trip import measure
 from bench.steady_rows import peak
 from pp1wire import cli
 from pp1wire.errors import PP1Error
@@ -39,7 +38,7 @@ TRIPS = {
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """One run of the command: its folder, its lines, its figures."""
+    """One run of the command, which leaves no process behind: its folder, and its figures."""
     folder = tmp_path_factory.mktemp("bench")
     copy = folder / "performance.md"
     copy.write_text((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"), encoding="utf-8")
@@ -47,6 +46,7 @@ def ran(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pp1wire.cli_bench._QUICK_SECONDS", 0.02)
         assert cli.main(["bench", "--quick", *options]) == 0
+    assert not multiprocessing.active_children()
     return folder, json.loads((folder / "figures.json").read_text(encoding="utf-8"))
 
 
@@ -188,9 +188,3 @@ def test_new_memory_of_a_call_is_its_peak_and_what_was_there_before_is_not_count
     held = bytearray(5_000_000)
     assert 1_000_000 <= peak(lambda: len(bytearray(1_000_000))) < 1_100_000
     assert peak(lambda: held[0]) < 10_000
-
-
-def test_the_other_ends_of_round_trips_are_gone_afterwards():
-    turns = measure(0.0, fewest=2)
-    assert {name: len(own) for name, own in turns.items()} == dict.fromkeys(contenders.NAMES, 2)
-    assert not multiprocessing.active_children()
