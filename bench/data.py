@@ -77,8 +77,13 @@ def round_frames(agreed: Agreement, requests: int = REQUESTS) -> bytes:
 def shape_frames(shape: Shape) -> tuple[Agreement, bytes]:
     """The agreement and the REPLY frames of a round of that shape; every token is what its ticket draws."""
     agreed = agreement(shape.representation, shape.support or 32)
+    return agreed, _frames(agreed, shape_rows(shape))
+
+
+def shape_rows(shape: Shape) -> list[Row]:
+    """The rows of a round of that shape as (ids, counts), request by request."""
     make = {"real": _real, "adversarial": _adversarial}[shape.rows]
-    return agreed, _frames(agreed, [make(index, shape.support) for index in range(shape.requests * DEPTH)])
+    return [make(index, shape.support) for index in range(shape.requests * DEPTH)]
 
 
 def steps(requests: int = REQUESTS, depth: int = DEPTH) -> list[Step]:

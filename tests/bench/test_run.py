@@ -57,7 +57,7 @@ def test_every_goal_is_a_row(ran):
     trips = [row for row in figures["rows"] if row["name"].startswith("round trip")]
     assert {row["unit"]: row["goal"] for row in trips if row["goal"] is not None} == TRIPS
     assert len(trips) == 1 + len(TRIPS)
-    assert sum(row["name"].startswith("steady state") for row in figures["rows"]) == 4
+    assert sum(row["name"].startswith("steady state") for row in figures["rows"]) == 6
     assert any(row["name"].startswith("residual token") for row in figures["rows"])
     for row in figures["rows"]:
         assert row["ratio"] >= 0
