@@ -39,10 +39,10 @@ demo: $(VENV)/demo-ready  ## a draft worker and a verifier decode together, with
 
 test: $(VENV)/ready  ## all tests that need nothing but Python, on up to four cores (ARGS is passed to pytest; '-n 0' for one process)
 	$(BIN)/python -m pytest -m "not system and not peers" $(PARALLEL) $(ARGS)
-	@echo "left out: tests marked 'system' (node, npm, tshark, lua5.4, gcc, g++); run: make test-system"
+	@echo "left out: tests marked 'system' (node, npm, tshark, lua5.4, gcc, g++, chromium); run: make test-system"
 	@echo "left out: tests marked 'peers' (transformers, sglang); run: make test-peers"
 
-test-system: $(VENV)/ready  ## the tests that need node, npm, tshark, lua5.4, gcc and g++
+test-system: $(VENV)/ready  ## the tests that need node, npm, tshark, lua5.4, gcc, g++ and chromium
 	$(BIN)/python -m pytest -m system $(ARGS)
 
 $(VENV)/ready-peers: $(VENV)/ready

@@ -80,8 +80,7 @@ def audit(
         arrays.seeds.update(seeds or {})
         auditor = Auditor(arrays, sampler, max_findings=max_findings)
         validator = Validator(ports=ports, max_findings=max_findings, progress=progress, observe=auditor)
-        validator.add_path(capture)
-        return auditor.finish(validator, os.fspath(capture))
+        return auditor.finish(validator, validator.add_path(capture).name)
 
 
 class Auditor:

@@ -121,6 +121,11 @@ class Conversation:
         """Whether only acknowledgements or resets were seen: the tail of a conversation from before the capture."""
         return not self.settled and self._client is None and not any(_occupies(a.segment) for a in self._pending)
 
+    @property
+    def latest_packet(self) -> int:
+        """Number of the last packet of one that is not yet settled."""
+        return self._pending[-1].packet
+
     def look(self) -> None:
         """See whether it is calm; it stays so until `accept` takes something in."""
         self.is_calm = self.settled and not any(s.base is None or s.held or s.end is not None for s, _ in self.pairs)

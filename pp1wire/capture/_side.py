@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Final
 
 from pp1wire.capture.one_way import OneWay
 from pp1wire.capture.places import Marks, Walk
 from pp1wire.protocol import Direction
 from pp1wire.wire import HelloRole, MessageType, RemoteProtocolError
+from pp1wire.wire._schema_v2 import MAGIC
 from pp1wire.wire.header import HEADER_BYTES, check_header
 
-__all__ = ["Mode", "Side", "is_hello"]
+__all__ = ["HEAD", "Mode", "Side", "is_hello", "misses_hello"]
+
+HEAD: Final = HEADER_BYTES + 1
+"""Bytes of a HELLO's header and its role."""
 
 
 class Mode(Enum):
@@ -64,3 +69,11 @@ def is_hello(head: bytearray) -> bool:
         return check_header(bytes(head), 0, None, 0).message_type is MessageType.HELLO
     except RemoteProtocolError:
         return False
+
+
+def misses_hello(side: Side, data: memoryview) -> bool:
+    """Whether the first packet of a stream that is joined late shows that its HELLO is not there."""
+    if side.bytes or not side.late:
+        return False
+    head = bytearray(data[:HEAD])
+    return not is_hello(head) if len(head) == HEAD else head[: len(MAGIC)] != MAGIC[: len(head)]

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pp1wire.capture._side import Mode, Side
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.events import Chunk, Connection, FindingCode, StreamFinding
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.summary import Latencies, Summary
-from pp1wire.protocol import Judged
+from pp1wire.protocol import Counters, Judged
 from pp1wire.wire import Hello, HelloRole, RejectCode, RemoteProtocolError
 
 __all__ = ["Teller"]
 
+_LACKING: Final = (FindingCode.GAP, FindingCode.CUT)
 _HARMLESS: Final = (FindingCode.OUTSIDE_WINDOW, FindingCode.AFTER_END)
 
 
@@ -25,6 +27,7 @@ class Teller:
 
     Attributes:
         hellos: those that passed, by role.
+        facts: of the connection by itself.
         doubtful: which bytes were delivered is not known, so nothing is certain.
         advice: what to do about a stream that does not begin as PP1; "" for nothing.
     """
@@ -40,11 +43,13 @@ class Teller:
         self._connection = connection
         self._endpoints = f"{connection.client} → {connection.server}"
         self._file = file
+        self.facts = ConnectionFacts(file, connection.number, self._endpoints)
         self._report = report
         self._summary = summary
         self._observe = observe
         self._latencies = Latencies(summary)
         self.hellos: dict[HelloRole, Hello] = {}
+        self.facts.hellos = self.hellos
         self.doubtful = False
         self.advice = ""
 
@@ -57,8 +62,9 @@ class Teller:
                 message = "from here on each frame is judged by itself; sessions are not followed"
                 self.find(side, Severity.NOTE, CaptureCode.RESUMED, message, offset=outcome.offset, located=True)
             else:
-                self._summary.count_frame(outcome)
-                self._latencies.see(outcome, time_ns)
+                self._summary.count_frame(outcome, uncertain=self._is_uncertain(side))
+                if not side.uncertain:  # behind a gap no round is followed, nor counted
+                    self._latencies.see(outcome, time_ns)
                 if isinstance(outcome.message, Hello):
                     self.hellos[outcome.message.role] = outcome.message
                 if self._observe is not None:
@@ -75,9 +81,11 @@ class Teller:
         self, sides: Mapping[Way, Side], batch: Sequence[Chunk], verdicts: Sequence[tuple[int, Judged]]
     ) -> None:
         """Tell and count what chunks have settled, none of it wrong; each verdict with the index of the chunk that settled it."""
+        self.facts.saw(batch[0].time_ns)
+        self.facts.saw(batch[-1].time_ns)
         if self._observe is None:
             for index, verdict in verdicts:
-                self._summary.count_frame(verdict)
+                self._summary.count_frame(verdict, uncertain=self.doubtful)
                 self._latencies.see(verdict, batch[index].time_ns)
             for side in sides.values():
                 self._pass_over(side, [chunk for chunk in batch if sides[chunk.direction] is side])
@@ -89,7 +97,7 @@ class Teller:
             while told < len(verdicts) and verdicts[told][0] == index:
                 verdict = verdicts[told][1]
                 told += 1
-                self._summary.count_frame(verdict)
+                self._summary.count_frame(verdict, uncertain=self.doubtful)
                 self._latencies.see(verdict, chunk.time_ns)
                 self._observe(self._seen(side, verdict, chunk.time_ns))
 
@@ -101,16 +109,25 @@ class Teller:
             side.bytes += end - chunks[0].offset
             side.end = end
 
+    def _is_uncertain(self, side: Side) -> bool:
+        return side.uncertain or self.doubtful
+
     def _seen(self, side: Side, verdict: Judged, time_ns: int | None) -> Seen:
         packet, _ = side.marks.at(verdict.offset)
-        uncertain = side.uncertain or self.doubtful
+        uncertain = self._is_uncertain(side)
         return Seen(
             self._file, self._connection.number, self._endpoints, side.role, verdict, packet, time_ns, uncertain
         )
 
+    def add_rounds(self, counters: Counters, *, both_seen: bool) -> None:
+        """Count what was counted of the sessions, once it is over."""
+        self._summary.add_rounds(counters, both_seen=both_seen)
+        self.facts.add_rounds(counters)
+
     def _unjudged(self, side: Side, outcome: UnjudgedFrame) -> None:
         self._summary.frames[outcome.message_type.name.lower()] += 1
         self._summary.unjudged_frames += 1
+        self._summary.uncertain_frames += self._is_uncertain(side)
         if not side.unjudged_told:
             side.unjudged_told = True
             message = "without the HELLOs only headers and checksums can be judged, from this frame on"
@@ -118,19 +135,19 @@ class Teller:
 
     def _reject(self, side: Side, error: RemoteProtocolError) -> None:
         packet, time_ns = side.marks.at(error.offset)
-        self._report(
-            reject_finding(
-                error,
-                file=self._file,
-                packet=packet,
-                time_ns=time_ns,
-                connection=self._connection.number,
-                endpoints=self._endpoints,
-                direction=str(side.role),
-                uncertain=side.uncertain or self.doubtful,
-                advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
-            )
+        finding = reject_finding(
+            error,
+            file=self._file,
+            packet=packet,
+            time_ns=time_ns,
+            connection=self._connection.number,
+            endpoints=self._endpoints,
+            direction=str(side.role),
+            uncertain=self._is_uncertain(side),
+            advice=self.advice if error.code is RejectCode.BAD_MAGIC else "",
         )
+        self.facts.add_finding(finding)
+        self._report(finding)
         if error.scope == "connection" and side.mode is Mode.TOGETHER:
             side.mode = Mode.OVER
 
@@ -163,10 +180,16 @@ class Teller:
             length=length,
             uncertain=code == CaptureCode.RESUMED,
         )
+        self.facts.add_finding(finding)
         self._report(finding)
 
     def stream_finding(self, side: Side, finding: StreamFinding) -> None:
         severity = Severity.NOTE if finding.code in _HARMLESS else Severity.INCOMPLETE
+        if severity is Severity.INCOMPLETE:
+            self._summary.holes[str(finding.code)] += 1
+            length = finding.length if finding.code in _LACKING else 0
+            self._summary.missing_bytes += length
+            self.facts.missing_bytes += length
         self.find(
             side,
             severity,

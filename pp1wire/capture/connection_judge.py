@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from pp1wire.capture._side import Mode, Side, is_hello
+from pp1wire.capture._batch import EVENT_BYTES, Batch, judge_together
+from pp1wire.capture._side import HEAD, Mode, Side, is_hello, misses_hello
 from pp1wire.capture._teller import Teller
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.events import Chunk, Connection, Ended, EndReason, FindingCode, StreamFinding
 from pp1wire.capture.events import Direction as Way
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
@@ -14,7 +16,7 @@ from pp1wire.capture.observing import Observe
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay
 from pp1wire.capture.sources import TLS_ADVICE, is_tls
 from pp1wire.capture.summary import Summary
-from pp1wire.protocol import ConnectionState, Conversation, Direction, Piece
+from pp1wire.protocol import ConnectionState, Conversation, Direction
 from pp1wire.wire import HelloRole
 from pp1wire.wire._schema_v2 import MAGIC
 from pp1wire.wire.header import HEADER_BYTES
@@ -23,10 +25,7 @@ __all__ = ["ConnectionJudge", "Event"]
 
 Event: TypeAlias = Chunk | StreamFinding | Ended
 
-_HEAD: Final = HEADER_BYTES + 1  # a HELLO's header and its role
 _MAX_WAITING: Final = 1 << 20
-_MAX_BATCH: Final = 1 << 21
-_EVENT_BYTES = 600  # what Python holds for an event, however few bytes it brings
 _MAX_EARLY: Final = 16
 _MISSING: Final = (FindingCode.GAP, FindingCode.CUT, FindingCode.MID_STREAM)
 
@@ -63,28 +62,22 @@ class ConnectionJudge:
         self._early: list[tuple[Side, StreamFinding]] = []  # findings from before that is known
         self._waiting: list[Chunk | StreamFinding | Ended] = []  # see _must_wait
         self._waiting_bytes = 0
-        self._batch: list[Chunk] = []  # put off
-        self._batch_bytes = 0
+        self._batch = Batch()
         self._fine = False  # see _goes_well
 
     @property
     def held(self) -> int:
         """Bytes held of unfinished frames, and while waiting."""
-        return sum(side.held for side in self._sides.values()) + self._waiting_bytes + self._batch_bytes
+        return sum(side.held for side in self._sides.values()) + self._waiting_bytes + self._batch.bytes
 
     def put_off(self, chunk: Chunk) -> int:
         """Take a chunk to judge it with those that follow, where all goes well: how many bytes that holds, 0 if not taken."""
-        if not self._fine:
-            return 0
-        size = _EVENT_BYTES + len(chunk.data)
-        self._batch.append(chunk)
-        self._batch_bytes += size
-        return size
+        return self._batch.add(chunk) if self._fine else 0
 
     @property
     def is_due(self) -> bool:
         """Whether enough was put off."""
-        return self._batch_bytes > _MAX_BATCH
+        return self._batch.is_due
 
     def take(self, event: Event) -> None:
         """The next event of the connection, judged now."""
@@ -96,14 +89,14 @@ class ConnectionJudge:
         side = self._sides[event.direction]
         if self._must_wait(side):
             self._waiting.append(event)
-            self._waiting_bytes += _EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
+            self._waiting_bytes += EVENT_BYTES + (len(event.data) if isinstance(event, Chunk) else 0)
             if self._waiting_bytes > _MAX_WAITING:
                 self._part()
                 self._end_waiting()
             return
         if self._waiting and side.role is Direction.WORKER:
             ended = isinstance(event, Ended) and event.reason is not EndReason.MISSING
-            if ended or (isinstance(event, Chunk) and not _misses_hello(side, event)):
+            if ended or (isinstance(event, Chunk) and not misses_hello(side, event.data)):
                 self._end_waiting()  # the worker was there, and the verifier did not wait for it
                 self._handle(side, event)
                 return
@@ -113,25 +106,15 @@ class ConnectionJudge:
 
     def catch_up(self) -> None:
         """Judge what was put off."""
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
-        if not batch or self._judge is None:
+        chunks = self._batch.take()
+        if not chunks or self._judge is None or judge_together(self._judge, self._sides, self._tell, chunks):
             return
-        sides = self._sides
-        pieces = [Piece(sides[chunk.direction].role, chunk.data) for chunk in batch]
-        verdicts = self._judge.feed_together(pieces, each_row=self._tell.is_watched)
-        if verdicts is None:
-            for chunk in batch:
-                self._handle(sides[chunk.direction], chunk)
-            self._fine = self._goes_well()
-            return
-        self._tell.take_all(sides, batch, verdicts)
-        for side in sides.values():
-            offset, sequence, begun = self._judge.in_progress(side.role)
-            side.marks.forget(offset)
-            side.walk.resume(offset, sequence, begun)
+        for chunk in chunks:
+            self._handle(self._sides[chunk.direction], chunk)
+        self._fine = self._goes_well()
 
-    def finish(self) -> None:
-        """The connection is over: both directions have ended."""
+    def finish(self) -> ConnectionFacts | None:
+        """The connection is over: both directions have ended. What is told of it by itself; None if it does not speak PP1."""
         self.catch_up()
         sides = self._sides.values()
         if self._judge is None:
@@ -141,15 +124,20 @@ class ConnectionJudge:
                 if any(is_tls(side.head) for side in sides):
                     message = f"skipped: this is TLS; {TLS_ADVICE}"
                 self._tell.find(None, Severity.NOTE, CaptureCode.NOT_PP1, message)
-            return
+            return None
         self._summary.unjudged_frames += self._judge.unjudged
         both = all(side.mode is Mode.TOGETHER for side in sides)
-        self._summary.add_rounds(self._judge.counters, both_seen=both)
+        self._tell.add_rounds(self._judge.counters, both_seen=both)
+        facts = self._tell.facts
+        facts.whole, facts.agreement = both, self._judge.agreement
+        facts.uncertain = facts.uncertain or self._tell.doubtful or any(side.uncertain for side in sides)
         for side in sides:
             self._summary.bytes[str(side.role)] += side.bytes
+            facts.bytes[str(side.role)] += side.bytes
             if side.alone is not None:
                 self._summary.unjudged_bytes += side.alone.unjudged_bytes
-                self._summary.add_rounds(side.alone.counters, both_seen=False)
+                self._tell.add_rounds(side.alone.counters, both_seen=False)
+        return facts
 
     def give_up(self, limit: int) -> None:
         """Judge it no further, to free what it holds."""
@@ -160,16 +148,17 @@ class ConnectionJudge:
             side.mode, side.head = Mode.OVER, bytearray()
             if side.alone is not None:
                 self._summary.unjudged_bytes += side.alone.unjudged_bytes
-                self._summary.add_rounds(side.alone.counters, both_seen=False)
+                self._tell.add_rounds(side.alone.counters, both_seen=False)
                 side.alone = None
-        self._waiting, self._waiting_bytes = [], 0
+        self._waiting, self._waiting_bytes, self._fine = [], 0, False
         counters = Conversation().counters if self._judge is None else self._judge.counters
         self._judge = Conversation()  # without the bytes that the other one holds
         self._judge.counters = counters
 
     def _handle(self, side: Side, event: Event) -> None:
         if isinstance(event, Chunk):
-            if self._judge is not None and _misses_hello(side, event):
+            self._tell.facts.saw(event.time_ns)
+            if self._judge is not None and misses_hello(side, event.data):
                 self._miss(side, event.offset, event.time_ns, self._judge)
             side.bytes += len(event.data)
             side.end = event.offset + len(event.data)
@@ -201,15 +190,15 @@ class ConnectionJudge:
         if side.mode is Mode.ALONE:
             self._search(side, chunk)
             return
-        if len(side.head) >= _HEAD:
+        if len(side.head) >= HEAD:
             return  # another protocol
         if not side.head:
             side.marks.add(chunk.offset, chunk.packet, chunk.time_ns)
-        room = _HEAD - len(side.head)
+        room = HEAD - len(side.head)
         side.head += chunk.data[:room]
         rest = chunk.data[room:]
         foreign = side.head[: len(MAGIC)] != MAGIC[: len(side.head)]
-        if side.late and (foreign or len(side.head) == _HEAD) and not is_hello(side.head):
+        if side.late and (foreign or len(side.head) == HEAD) and not is_hello(side.head):
             offset = side.end - len(rest) - len(side.head)
             data, side.head = memoryview(bytes(side.head) + rest), bytearray()
             side.mode, side.alone, side.uncertain = Mode.ALONE, OneWay(offset=offset, synced=False), True
@@ -220,8 +209,8 @@ class ConnectionJudge:
                     self._tell.advice = f"this is TLS; {TLS_ADVICE}"
                 self._begin()
                 self._feed(side, side.end - len(rest), rest, chunk.packet, chunk.time_ns)
-        elif len(side.head) >= (_HEAD if side.late else len(MAGIC)):
-            if not self._connection.from_start and len(side.head) == _HEAD:
+        elif len(side.head) >= (HEAD if side.late else len(MAGIC)):
+            if not self._connection.from_start and len(side.head) == HEAD:
                 answers = side.head[HEADER_BYTES] == HelloRole.ANSWER
                 self._cast(side, Direction.WORKER if answers else Direction.VERIFIER)
             self._begin()
@@ -297,7 +286,7 @@ class ConnectionJudge:
             if finding.code in _MISSING:
                 if side.mode is Mode.ALONE and side.alone is not None:
                     side.alone.skip(finding.length)
-                elif len(side.head) < _HEAD:
+                elif len(side.head) < HEAD:
                     side.late = True
                     if finding.length:
                         # Not even the first bytes seen are the first ones sent.
@@ -407,11 +396,3 @@ class ConnectionJudge:
         if side.mode is Mode.OVER and verdicts and (error := verdicts[-1].error) is not None:
             self._summary.unjudged_bytes += offset + len(data) - error.offset
         side.marks.forget(side.walk.begin)
-
-
-def _misses_hello(side: Side, chunk: Chunk) -> bool:
-    """Whether the first packet of a stream that is joined late shows that its HELLO is not there."""
-    if side.bytes or not side.late:
-        return False
-    head = bytearray(chunk.data[:_HEAD])
-    return not is_hello(head) if len(head) == _HEAD else head[: len(MAGIC)] != MAGIC[: len(head)]

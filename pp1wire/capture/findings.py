@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from pp1wire.wire import RejectCode, RemoteProtocolError
 
-__all__ = ["CaptureCode", "ExitStatus", "Finding", "KeptFindings", "Severity", "reject_finding"]
+__all__ = ["CaptureCode", "ExitStatus", "Finding", "KeptFindings", "Placed", "Severity", "reject_finding"]
 
 
 class Severity(StrEnum):
@@ -99,9 +99,22 @@ class Finding:
     identity: tuple[int, int, int] | None = None
     uncertain: bool = False
 
+    @property
+    def id(self) -> str:
+        """What to call it: file, connection, direction, offset and code, as "run.pcapng:1:worker:4711:ticket_mismatch".
+
+        The same whenever the same file is judged under the same name. Of a packet that belongs to no connection
+        "run.pcapng:packet:17:cut"; parts that a finding does not have are left out.
+        """
+        if self.connection is None and self.packet is not None:
+            parts: tuple[object, ...] = (self.file, "packet", self.packet, self.code)
+        else:
+            parts = (self.file, self.connection, self.direction, self.offset, self.code)
+        return ":".join(str(part) for part in parts if part is not None)
+
     def to_json(self) -> dict[str, Any]:
-        """Every attribute, ready for `json.dumps`; absent ones are None."""
-        result: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        """`id` and every attribute, ready for `json.dumps`; absent ones are None."""
+        result: dict[str, Any] = {"id": self.id} | {name: getattr(self, name) for name in self.__slots__}
         result["severity"] = str(self.severity)
         result["identity"] = (
             None if self.identity is None else dict(zip(("session", "generation", "round"), self.identity, strict=True))
@@ -159,7 +172,7 @@ class KeptFindings:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: dict[Severity, list[_Placed]] = {}
+        self._kept: dict[Severity, list[Placed]] = {}
         self._count = 0
         self._shown: dict[int, float] = {}  # by connection, the least recent first
 
@@ -173,9 +186,13 @@ class KeptFindings:
 
     def ordered(self) -> list[Finding]:
         """All of every severity."""
+        return [placed[3] for placed in self.placed()]
+
+    def placed(self) -> list[Placed]:
+        """The same, each with its place."""
         for kept in self._kept.values():
             self._shorten(kept)
-        return [placed[3] for placed in sorted((p for kept in self._kept.values() for p in kept), key=_place)]
+        return sorted((p for kept in self._kept.values() for p in kept), key=_place)
 
     def _shown_at(self, finding: Finding) -> float:
         packet = _or_last(finding.packet)
@@ -187,17 +204,19 @@ class KeptFindings:
             del self._shown[next(iter(self._shown))]
         return packet
 
-    def _shorten(self, kept: list[_Placed]) -> None:
+    def _shorten(self, kept: list[Placed]) -> None:
         kept.sort(key=_place)
         del kept[self._most :]
 
 
-_Placed: TypeAlias = tuple[float, float, int, Finding]
+Placed: TypeAlias = tuple[float, float, int, Finding]
+"""A finding behind what puts it in order: the packet that shows it, its connection, and how many were told before."""
+
 _MAX_SHOWN: Final = 1 << 14
 """Connections whose latest packet with a finding is known: more than are ever followed at a time."""
 
 
-def _place(placed: _Placed) -> tuple[float, float, int]:
+def _place(placed: Placed) -> tuple[float, float, int]:
     return placed[:3]
 
 

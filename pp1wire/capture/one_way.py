@@ -9,7 +9,7 @@ directions and are not judged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pp1wire.capture.layout import Layout, inferred_agreements
@@ -104,6 +104,11 @@ class OneWay:
     def held(self) -> int:
         """Bytes held of a frame that is not whole yet."""
         return self._scanner.held if self._sessions is None else self._sessions.held
+
+    @property
+    def follows_sessions(self) -> bool:
+        """Whether rounds are followed, and counted in `counters`."""
+        return self._sessions is not None
 
     def learn(self, hello: Hello) -> None:
         """A HELLO of the connection, where none was known."""
@@ -336,4 +341,4 @@ class _Sessions:
                 message_type=error.message_type,
                 identity=error.identity,
             )
-        return replace(verdict, offset=verdict.offset + self._offset, error=error)
+        return verdict._replace(offset=verdict.offset + self._offset, error=error)

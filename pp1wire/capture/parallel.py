@@ -1,7 +1,8 @@
 """Files judged by several processes at a time, with the report that one process gives.
 
-A file is judged whole by one process, so its findings and totals do not depend on the others; they are put together in the
-order in which the files were named. What crosses the pipes is pickled, between processes of this program alone.
+A file is judged by one process, or a large one, where there are more processes than files, by several: each judges its own
+connections. The results are put together in the order in which the files were named. What crosses the pipes is pickled,
+between processes of this program alone.
 """
 
 from __future__ import annotations
@@ -9,21 +10,22 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
 
+from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD
 from pp1wire.capture.findings import CaptureCode, Finding, Severity
+from pp1wire.capture.remote import shown_name
+from pp1wire.capture.sharing import Part, is_shared, judge_part, merge_parts
 from pp1wire.capture.sources import Progress
-from pp1wire.capture.summary import Span, Summary
 from pp1wire.capture.validate import FileResult, Result, Validator
 from pp1wire.errors import PP1Error
 from pp1wire.wire import Hello
 
-__all__ = ["JobsError", "add_result", "cores", "validate_files"]
+__all__ = ["JobsError", "Merged", "add_result", "cores", "lost", "validate_files"]
 
 
 class JobsError(PP1Error):
@@ -38,13 +40,23 @@ class _Options:
     tells: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A file, or the share of process `index` of `count` of it."""
+
+    place: int
+    name: str
+    index: int
+    count: int
+
+
 @dataclass(slots=True)
 class _Job:
     process: SpawnProcess
     pipe: Connection
     ready: bool = False
-    place: int | None = None
-    """Of the file in hand."""
+    work: _Work | None = None
+    """What it has in hand."""
 
 
 def cores() -> int:
@@ -71,12 +83,14 @@ def validate_files(
             `if __name__ == "__main__":`.
     """
     options = _Options(tuple(ports), peer, max_findings, progress is not None)
-    results: dict[int, Result] = {}
-    waiting = list(reversed(range(len(names))))
+    merged = Merged(max_findings)
+    shares = _Shares(merged, max_findings)
+    waiting = [work for place, name in enumerate(names) for work in _works(place, name, jobs // len(names))][::-1]
     crew: list[_Job] = []
     try:
-        while len(results) < len(names):
-            while len(crew) < min(jobs, len(names) - len(results)):
+        while merged.count < len(names):
+            busy = sum(job.work is not None for job in crew)
+            while len(crew) < min(jobs, busy + len(waiting)):
                 crew.append(_start(options))
             ready = wait([job.pipe for job in crew])
             for job in [job for job in crew if job.pipe in ready]:
@@ -84,27 +98,81 @@ def validate_files(
                     said = job.pipe.recv()
                 except (EOFError, OSError):
                     crew.remove(job)
-                    _lost(job, names, results)
+                    _died(job, shares)
                     continue
                 if isinstance(said, tuple):
                     if progress is not None:
                         progress(*said)
                     continue
-                if job.place is not None:
-                    results[job.place] = said
-                job.ready, job.place = True, None
+                if job.work is not None:
+                    shares.add(job.work, said)
+                job.ready, job.work = True, None
                 if waiting:
-                    job.place = waiting.pop()
-                    _hand(job, names[job.place])
+                    job.work = waiting.pop()
+                    _hand(job, job.work)
     finally:
         for job in crew:
             job.process.kill()
             job.process.join()
             job.pipe.close()
-    total = Result()
-    for place in range(len(names)):
-        add_result(total, results[place], max_findings)
-    return total
+    return merged.total
+
+
+def _works(place: int, name: str, processes: int) -> list[_Work]:
+    count = processes if processes > 1 and is_shared(name) else 1
+    return [_Work(place, name, index, count) for index in range(count)]
+
+
+class _Shares:
+    """Waits for all shares of a file."""
+
+    def __init__(self, merged: Merged, max_findings: int) -> None:
+        self._merged = merged
+        self._max_findings = max_findings
+        self._parts: dict[int, dict[int, Part]] = {}
+        self._lost: set[int] = set()
+
+    def add(self, work: _Work, said: Result | Part) -> None:
+        """What a process made of its work."""
+        if isinstance(said, Result):
+            self._merged.add(work.place, said)
+        elif work.place not in self._lost:
+            parts = self._parts.setdefault(work.place, {})
+            parts[work.index] = said
+            if len(parts) == work.count:
+                del self._parts[work.place]
+                self._merged.add(work.place, merge_parts([parts[i] for i in range(work.count)], self._max_findings))
+
+    def lose(self, work: _Work, how: str) -> None:
+        """A process did not finish it: the file is lost, with the shares of the others."""
+        if work.place not in self._lost:
+            self._lost.add(work.place)
+            self._parts.pop(work.place, None)
+            who = "the process" if work.count == 1 else "a process"
+            self._merged.add(work.place, lost(work.name, f"{who} that judged it {how}"))
+
+
+class Merged:
+    """The results of files that are judged in any order, added up in theirs.
+
+    Args:
+        max_findings: kept of each severity.
+    """
+
+    def __init__(self, max_findings: int) -> None:
+        self._max_findings = max_findings
+        self._early: dict[int, Result] = {}
+        self.total = Result()
+        """Of the files whose results are there, and of all before them."""
+        self.count = 0
+        """Files whose results are there."""
+
+    def add(self, place: int, result: Result) -> None:
+        """The result of a file, by its place from 0."""
+        self._early[place] = result
+        self.count += 1
+        while (following := self._early.pop(len(self.total.files), None)) is not None:
+            add_result(self.total, following, self._max_findings)
 
 
 def add_result(total: Result, one: Result, max_findings: int) -> None:
@@ -114,31 +182,10 @@ def add_result(total: Result, one: Result, max_findings: int) -> None:
         if kept[finding.severity] < max_findings:
             kept[finding.severity] += 1
             total.findings.append(finding)
+    total.connections.extend(one.connections[: MAX_CONNECTIONS_TOLD - len(total.connections)])
     total.files.extend(one.files)
     total.counts.update(one.counts)
-    _add_summary(total.summary, one.summary)
-
-
-def _add_summary(total: Summary, one: Summary) -> None:
-    for name in Summary.__slots__:
-        own, other = getattr(total, name), getattr(one, name)
-        if isinstance(own, Counter):
-            own.update(other)
-        elif isinstance(own, int):
-            setattr(total, name, own + other)
-        elif isinstance(own, list):
-            setattr(total, name, [a + b for a, b in zip(own, other, strict=True)])
-        else:
-            _add_spans(own, other)
-
-
-def _add_spans(total: Mapping[str, Span], one: Mapping[str, Span]) -> None:
-    for key, span in total.items():
-        other = one[key]
-        span.count += other.count
-        span.total_ns += other.total_ns
-        span.least_ns = min((n for n in (span.least_ns, other.least_ns) if n is not None), default=None)
-        span.most_ns = max((n for n in (span.most_ns, other.most_ns) if n is not None), default=None)
+    total.summary.add(one.summary)
 
 
 def _start(options: _Options) -> _Job:
@@ -150,14 +197,14 @@ def _start(options: _Options) -> _Job:
     return _Job(process, ours)
 
 
-def _hand(job: _Job, name: str) -> None:
+def _hand(job: _Job, work: _Work) -> None:
     try:
-        job.pipe.send(name)
+        job.pipe.send(work)
     except OSError:
         return  # it has died: the next look at the pipe says so
 
 
-def _lost(job: _Job, names: Sequence[str], results: dict[int, Result]) -> None:
+def _died(job: _Job, shares: _Shares) -> None:
     job.process.join()
     job.pipe.close()
     code = job.process.exitcode
@@ -168,12 +215,14 @@ def _lost(job: _Job, names: Sequence[str], results: dict[int, Result]) -> None:
         raise JobsError(
             f'jobs: a process {how} before it could take a file; a program needs `if __name__ == "__main__":` around its calls'
         )
-    if job.place is not None:
-        results[job.place] = _died(names[job.place], f"the process that judged it {how}")
+    if job.work is not None:
+        shares.lose(job.work, how)
 
 
-def _died(name: str, reason: str) -> Result:
+def lost(name: str, reason: str) -> Result:
+    """The result of a file whose own was lost: it is unreadable."""
     unreadable = Counter({str(Severity.UNREADABLE): 1})
+    name = shown_name(name)
     result = Result([FileResult(name, counts=unreadable)], counts=Counter(unreadable))
     result.findings.append(Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, name))
     result.summary.files = 1
@@ -181,18 +230,27 @@ def _died(name: str, reason: str) -> Result:
 
 
 def _judge_all(pipe: Connection, options: _Options) -> None:
-    """A process: judges each file that the pipe names, until it ends."""
+    """A process: does all the work that the pipe hands it, until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches all of them; the first ends the others
-    tell: Progress | None = (lambda name, count: pipe.send((name, count))) if options.tells else None
-    said: Any = None  # ready
+    said: Result | Part | None = None  # ready
     try:
         while True:
             pipe.send(said)
-            name = pipe.recv()
-            validator = Validator(
-                ports=options.ports, peer=options.peer, max_findings=options.max_findings, progress=tell
-            )
-            validator.add_path(name)
-            said = validator.result
+            said = _judge(pipe.recv(), pipe, options)
     except (EOFError, OSError):
         return  # who asked has gone
+
+
+def _judge(work: _Work, pipe: Connection, options: _Options) -> Result | Part:
+    tell: Progress | None = None
+    if options.tells and work.index == 0:  # all who share a file read it
+
+        def tell(name: str, count: int) -> None:
+            pipe.send((name, count))
+
+    ports, peer, most = options.ports, options.peer, options.max_findings
+    if work.count > 1:
+        return judge_part(work.name, work.index, work.count, ports=ports, peer=peer, max_findings=most, progress=tell)
+    validator = Validator(ports=ports, peer=peer, max_findings=most, progress=tell)
+    validator.add_path(work.name)
+    return validator.result

@@ -85,7 +85,7 @@ class Reassembler:
         self._waiting: dict[Conversation, None] = {}  # those that hold something back, oldest first
         self.lane = Lane(self._table, self._memory)
         """The short way, for packets that need no `add`."""
-        self.numbers = count(1)
+        self.numbers: Iterator[int] = count(1)
         """Of connections yet to come."""
 
     @property
@@ -164,20 +164,23 @@ class Reassembler:
 
 
 def stream_events(
-    packets: Iterable[CapturedPacket | Truncated], reassembler: Reassembler | None = None
+    packets: Iterable[CapturedPacket | Truncated],
+    reassembler: Reassembler | None = None,
+    roce: RoceReassembler | None = None,
 ) -> Iterator[Event]:
     """Everything that a capture's packets make known, in the order in which it becomes known.
 
     Args:
         packets: what a capture reader yields.
         reassembler: a new one with its default bounds unless given.
+        roce: of RoCEv2; a new one with its default bounds that shares `reassembler.numbers` unless given.
 
-    RoCEv2 is read with the bounds of a new `RoceReassembler`. Raises the reader's `CaptureError`, after everything that
-    the packets before it made known. Packets of other protocols yield nothing; those that may carry one of these two
-    but cannot be read yield a `PacketFinding`.
+    Raises the reader's `CaptureError`, after everything that the packets before it made known. Packets of other protocols
+    yield nothing; those that may carry TCP or RoCEv2 but cannot be read yield a `PacketFinding`.
     """
     reassembler = Reassembler() if reassembler is None else reassembler
-    layers, roce = Layers(), RoceReassembler(numbers=reassembler.numbers)
+    layers = Layers()
+    roce = RoceReassembler(numbers=reassembler.numbers) if roce is None else roce
     take = reassembler.lane.take
     try:
         for item in packets:

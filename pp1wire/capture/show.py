@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from pp1wire.capture._input import CutError
 from pp1wire.capture.dissect import Dissector, body_lines
@@ -19,8 +18,9 @@ from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
 from pp1wire.capture.places import Marks
 from pp1wire.capture.reassembly import Reassembler, stream_events
+from pp1wire.capture.remote import shown_name
 from pp1wire.capture.scanner import FrameScanner, Scanned, Undecoded
-from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
+from pp1wire.capture.sources import CountingFile, Kind, Progress, open_path, open_source, standard_input
 from pp1wire.capture.text import printable, time_text
 from pp1wire.wire import Frame, RemoteProtocolError
 from pp1wire.wire._schema_v2 import MAGIC
@@ -93,12 +93,13 @@ def show(path: str | os.PathLike[str], *, rows: bool = False, progress: Progress
     if name == "-":
         yield from show_file(standard_input(), name, rows=rows, progress=progress)
         return
+    shown = shown_name(name)
     try:
-        file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed below, while read errors are told apart
+        file = open_path(name)
     except OSError as error:
-        raise CaptureError(0, f"cannot open {name}: {error.strerror}") from error
+        raise CaptureError(0, f"cannot open {shown}: {error.strerror or error}") from error
     with file:
-        yield from show_file(file, name, rows=rows, progress=progress)
+        yield from show_file(file, shown, rows=rows, progress=progress)
 
 
 def show_file(file: Readable, name: str, *, rows: bool = False, progress: Progress | None = None) -> Iterator[Shown]:

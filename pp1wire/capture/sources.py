@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
 
 from pp1wire.capture._input import CutError
 from pp1wire.capture.compressed import COMPRESSED, Unpacked
 from pp1wire.capture.pcap import PCAP_MAGICS, PcapReader
 from pp1wire.capture.pcapng import SECTION_HEADER, CapturedPacket, CaptureError, PcapngReader, Readable, Truncated
+from pp1wire.capture.remote import RemoteFile, is_url
 from pp1wire.wire._schema_v2 import MAGIC
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Progress",
     "Source",
     "is_tls",
+    "open_path",
     "open_source",
     "sniff",
     "standard_input",
@@ -87,6 +90,14 @@ def standard_input() -> Readable:
     if sys.stdin is None:
         raise CaptureError(0, "cannot read -: the standard input is closed")
     return sys.stdin.buffer
+
+
+def open_path(name: str) -> BinaryIO | RemoteFile:
+    """Open a file, or what a URL names by fsspec; to be used by `with`.
+
+    Raises `OSError` where it cannot be opened, for a reason that holds no secret of the URL.
+    """
+    return RemoteFile(name) if is_url(name) else Path(name).open("rb")
 
 
 class CountingFile:

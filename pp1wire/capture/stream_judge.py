@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from pp1wire.capture._input import CutError
+from pp1wire.capture.connections import ConnectionFacts
 from pp1wire.capture.findings import CaptureCode, Finding, Severity, reject_finding
 from pp1wire.capture.observing import Observe, Seen
 from pp1wire.capture.one_way import HELLO_FRAME_BYTES, OneWay, Outcome, Resumed, UnjudgedFrame
 from pp1wire.capture.pcapng import CaptureError, Readable
 from pp1wire.capture.sources import CountingFile
-from pp1wire.capture.summary import Summary
+from pp1wire.capture.summary import Latencies, Summary
 from pp1wire.protocol import Direction, agree
 from pp1wire.wire import Agreement, FrameReader, Hello, HelloRole, RemoteProtocolError
 
@@ -48,8 +49,8 @@ def judge_stream(
     summary: Summary,
     peer: Hello | None = None,
     observe: Observe | None = None,
-) -> None:
-    """Judge a raw stream to its end.
+) -> ConnectionFacts:
+    """Judge a raw stream to its end: what is told of it by itself.
 
     Args:
         file: behind `start`.
@@ -60,7 +61,16 @@ def judge_stream(
         peer: the other direction's HELLO: settles the agreement.
         observe: receives each verdict.
     """
-    _StreamJudge(name, report, summary, peer, observe).run(file, start)
+    facts = ConnectionFacts(name, 1, None)
+
+    def tell(finding: Finding) -> None:
+        facts.add_finding(finding)
+        report(finding)
+
+    judge = _StreamJudge(name, tell, summary, peer, observe)
+    judge.run(file, start)
+    judge.describe(facts)
+    return facts
 
 
 class _StreamJudge:
@@ -77,7 +87,10 @@ class _StreamJudge:
         self._summary = summary
         self._peer = peer
         self._observe = observe
+        self._rounds = Latencies(summary)  # without times, what became of proposals
         self._judge = OneWay()
+        self._hellos: dict[HelloRole, Hello] = {}
+        self._agreement: Agreement | None = None
         self._settled = False
         self._size = 0
         self._unjudged_told = False
@@ -91,6 +104,7 @@ class _StreamJudge:
         self._take(outcomes)
         hello = next((o.message for o in outcomes if not isinstance(o, Resumed | UnjudgedFrame)), None)
         if isinstance(hello, Hello):
+            self._hellos[hello.role] = hello
             self._settle(hello)
         try:
             while data := file.read(_STEP):
@@ -114,13 +128,20 @@ class _StreamJudge:
                 message += _CAPACITIES
             self._find(Severity.NOTE, CaptureCode.ONE_WAY, message, None)
 
+    def describe(self, facts: ConnectionFacts) -> None:
+        """What is told of the stream by itself."""
+        facts.hellos, facts.agreement = self._hellos, self._agreement
+        facts.add_rounds(self._judge.counters)
+        if self._judge.direction is not None:
+            facts.bytes[str(self._judge.direction)] = self._size
+
     def _settle(self, own: Hello) -> None:
         """Judge what follows by the agreement, if the peer's HELLO was given."""
         if self._peer is None:
             return
         offer, answer = (own, self._peer) if own.role is HelloRole.OFFER else (self._peer, own)
         try:
-            agreement: Agreement = agree(offer, answer)
+            agreement = agree(offer, answer)
         except RemoteProtocolError as error:
             self._reject(error)
             return
@@ -131,7 +152,7 @@ class _StreamJudge:
             hello=own,
             next_sequence=1,
         )
-        self._settled = True
+        self._settled, self._agreement = True, agreement
 
     def _take(self, outcomes: list[Outcome]) -> None:
         for outcome in outcomes:
@@ -144,6 +165,8 @@ class _StreamJudge:
                     self._find(Severity.INCOMPLETE, CaptureCode.UNJUDGED, message, outcome.offset)
             elif not isinstance(outcome, Resumed):
                 self._summary.count_frame(outcome)
+                if self._judge.follows_sessions:
+                    self._rounds.see(outcome, None)
                 if self._observe is not None:
                     self._observe(Seen(self._name, 1, None, outcome.direction, outcome, None, None, uncertain=False))
                 if outcome.error is not None:

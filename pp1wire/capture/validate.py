@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
-from pp1wire.capture.connection_judge import ConnectionJudge
-from pp1wire.capture.events import Chunk, Connection, Ended, Opened, PacketFinding
+from pp1wire.capture._connections import Connections
+from pp1wire.capture.connections import MAX_CONNECTIONS_TOLD, KeptConnections
+from pp1wire.capture.events import Event, PacketFinding
 from pp1wire.capture.findings import CaptureCode, ExitStatus, Finding, KeptFindings, Severity
 from pp1wire.capture.observing import Observe
-from pp1wire.capture.packets import SkipCode
 from pp1wire.capture.pcapng import CapturedPacket, CaptureError, Readable, Truncated
-from pp1wire.capture.reassembly import Reassembler, StreamEvent, stream_events
-from pp1wire.capture.sources import CountingFile, Kind, Progress, open_source, standard_input
+from pp1wire.capture.reassembly import Reassembler, stream_events
+from pp1wire.capture.remote import shown_name
+from pp1wire.capture.result import FileResult, Result
+from pp1wire.capture.sources import CountingFile, Kind, Progress, Source, open_path, open_source, standard_input
 from pp1wire.capture.stream_judge import first_hello, judge_stream
 from pp1wire.capture.summary import Summary
 from pp1wire.wire import Hello
@@ -32,74 +32,8 @@ MAX_HELD: Final = 24 << 20
 MAX_CONNECTIONS: Final = 4096
 """Connections followed at a time; beyond that the one silent for longest is ended."""
 
-_STATUSES: Final = (
-    (Severity.INVALID, ExitStatus.INVALID),
-    (Severity.UNREADABLE, ExitStatus.UNREADABLE),
-    (Severity.INCOMPLETE, ExitStatus.INCOMPLETE),
-)
-
-
-@dataclass(slots=True)
-class FileResult:
-    """One file: its kind ("pcapng", "pcap", "stream", or None), bytes read, and findings by severity."""
-
-    name: str
-    kind: str | None = None
-    size: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def status(self) -> ExitStatus:
-        """What a run on this file alone would end with."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "bytes": self.size,
-            "status": self.status.name.lower(),
-            "findings": _by_severity(self.counts),
-        }
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of all files.
-
-    Attributes:
-        files: in the order given.
-        findings: in the order of the capture; at most so many of each severity as the validator keeps.
-        counts: all findings by severity, also those not kept.
-        summary: totals.
-    """
-
-    files: list[FileResult] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    summary: Summary = field(default_factory=Summary)
-
-    @property
-    def left_out(self) -> int:
-        """Findings that were counted but not kept."""
-        return sum(self.counts.values()) - len(self.findings)
-
-    @property
-    def status(self) -> ExitStatus:
-        """The exit status: invalid before unreadable before incomplete."""
-        return _status(self.counts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Ready for `json.dumps`; the same for the same files."""
-        return {
-            "status": self.status.name.lower(),
-            "counts": _by_severity(self.counts),
-            "findings": [finding.to_json() for finding in self.findings],
-            "findings_left_out": self.left_out,
-            "summary": self.summary.to_json(),
-            "files": [file.to_json() for file in self.files],
-        }
+REASSEMBLED: Final = {"max_held": 16 << 20, "max_recent": 8 << 20, "max_connections": MAX_CONNECTIONS}
+"""Bounds of the `Reassembler`: whoever reads a file again, to find the same connections, has to use them."""
 
 
 def status_of(result: Result) -> ExitStatus:
@@ -116,6 +50,7 @@ def validate(
     progress: Progress | None = None,
     observe: Observe | None = None,
     jobs: int = 1,
+    dask: str | None = None,
 ) -> Result:
     """Judge files; "-" is the standard input. Whatever is wrong with a file is a finding, never an exception.
 
@@ -126,24 +61,35 @@ def validate(
         max_findings: kept of each severity; all are counted.
         progress: see `Progress`.
         observe: receives each verdict, of each connection in order.
-        jobs: files judged at a time, each by a process of its own; 0 for as many as there are cores. The result is the same.
-            One process judges all where "-" is among the files, and where `observe` is given.
+        jobs: processes that judge files, each one at a time; 0 for as many as there are cores. The result is the same. With
+            fewer files than processes, several share the connections of a large one. One process judges all where "-" is
+            among the files, and where `observe` is given.
+        dask: the address of a Dask scheduler, whose workers judge the files: see
+            `pp1wire.capture.cluster.validate_on_cluster`. The result is the same.
 
     Raises:
         CaptureError: `peer` cannot be read, or does not begin with a HELLO.
         JobsError: see `pp1wire.capture.parallel.validate_files`.
-        ValueError: `jobs` is negative.
+        ClusterError: the Dask cluster cannot be used.
+        ValueError: `jobs` is negative; `dask` together with other `jobs` than 1, with `observe`, or with "-".
     """
     if jobs < 0:
         raise ValueError(f"jobs: expected at least 0, got {jobs}")
     names = [os.fspath(path) for path in paths]
+    if dask is not None and (jobs != 1 or observe is not None or "-" in names):
+        raise ValueError("dask: expected no jobs, no observer and no standard input beside it")
     hello = None if peer is None else read_hello(peer)
-    if jobs != 1 and len(names) > 1 and observe is None and "-" not in names:
-        from pp1wire.capture.parallel import cores, validate_files
+    if dask is not None:
+        from pp1wire.capture.cluster import validate_on_cluster
 
-        return validate_files(
-            names, jobs or cores(), ports=ports, peer=hello, max_findings=max_findings, progress=progress
-        )
+        return validate_on_cluster(names, dask, ports=ports, peer=hello, max_findings=max_findings, progress=progress)
+    if jobs != 1 and observe is None and "-" not in names:
+        from pp1wire.capture.parallel import cores, validate_files
+        from pp1wire.capture.sharing import is_shared
+
+        jobs = jobs or cores()
+        if jobs > 1 and (len(names) > 1 or any(map(is_shared, names))):
+            return validate_files(names, jobs, ports=ports, peer=hello, max_findings=max_findings, progress=progress)
     validator = Validator(
         ports=ports,
         peer=hello,
@@ -159,11 +105,12 @@ def validate(
 def read_hello(path: str | os.PathLike[str]) -> Hello:
     """The HELLO that a raw stream begins with. Raises `CaptureError` where there is none."""
     name = os.fspath(path)
+    shown = shown_name(name)
     try:
-        with Path(path).open("rb") as file:
-            return first_hello(file, name)
+        with open_path(name) as file:
+            return first_hello(file, shown)
     except OSError as error:
-        raise CaptureError(0, f"cannot read {name}: {error.strerror}") from error
+        raise CaptureError(0, f"cannot read {shown}: {error.strerror or error}") from error
 
 
 class Validator:
@@ -187,21 +134,25 @@ class Validator:
         self._progress = progress
         self._observe = observe
         self._file, self._found = FileResult(""), KeptFindings(max_findings)
+        self._connections = KeptConnections()
         self._kept: Counter[Severity] = Counter()
 
     def add_path(self, path: str | os.PathLike[str]) -> FileResult:
-        """Judge a file; "-" is the standard input."""
+        """Judge a file, or what a URL names; "-" is the standard input."""
         name = os.fspath(path)
+        shown = shown_name(name)
         try:
             if name == "-":
                 return self.add(standard_input(), name)
-            with Path(path).open("rb") as file:
-                return self.add(file, name)
+            with open_path(name) as file:
+                found = self.add(file, shown)
+                found.source = name
+                return found
         except OSError as error:
-            reason = f"cannot open: {error.strerror}"
+            reason = f"cannot open: {error.strerror or error}"
         except CaptureError as error:
             reason = error.reason
-        self._open(name)
+        self._open(shown)
         self._unreadable(reason, None)
         return self._close()
 
@@ -213,9 +164,7 @@ class Validator:
             source = open_source(counting, name)
             self._file.kind = str(source.kind)
             if source.kind is Kind.STREAM:
-                judge_stream(
-                    source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
-                )
+                self._stream(source, name)
             else:
                 self._packets(source.packets(), name)
         except CaptureError as error:
@@ -225,6 +174,7 @@ class Validator:
 
     def _open(self, name: str) -> None:
         self._file, self._found = FileResult(name), KeptFindings(self._max_findings)
+        self._connections = KeptConnections()
         self.result.files.append(self._file)
         self.result.summary.files += 1
 
@@ -233,135 +183,73 @@ class Validator:
             if self._kept[finding.severity] < self._max_findings:
                 self._kept[finding.severity] += 1
                 self.result.findings.append(finding)
+        told = self.result.connections
+        told.extend(self._connections.ordered()[: MAX_CONNECTIONS_TOLD - len(told)])
         return self._file
+
+    def _stream(self, source: Source, name: str) -> None:
+        facts = judge_stream(
+            source.file, source.start, name, self._report, self.result.summary, self._peer, self._observe
+        )
+        self._connections.add(facts)
 
     def _packets(self, reader: Iterable[CapturedPacket | Truncated], name: str) -> None:
         before = self.result.summary.connections
-        pool = _Connections(name, self._report, self.result.summary, self._ports, self._max_held, self._observe)
-        reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
+        self._judge(stream_events(counted(reader, self.result.summary, self._file), Reassembler(**REASSEMBLED)), name)
+        if self.result.summary.connections == before:
+            self._report(no_pp1(name))
+
+    def _judge(self, events: Iterable[Event], name: str) -> None:
+        connections = Connections(
+            name, self._report, self._connections.add, self.result.summary, self._ports, self._max_held, self._observe
+        )
         try:
-            for event in stream_events(_counted(reader, self.result.summary), reassembler):
+            for event in events:
                 if isinstance(event, Truncated):
                     self._report(
                         Finding(Severity.INCOMPLETE, CaptureCode.TRUNCATED, event.message, name, offset=event.offset)
                     )
                 elif isinstance(event, PacketFinding):
-                    pool.packet(event)
+                    connections.packet(event)
                 else:
-                    pool.take(event)
+                    connections.take(event)
         finally:
-            pool.finish()
-        if self.result.summary.connections == before:
-            message = "nothing in the file is PP1"
-            self._report(Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, message, name))
+            connections.finish()
+            if self._file.began_ns is not None and self._file.ended_ns is not None:
+                self.result.summary.span_ns += self._file.ended_ns - self._file.began_ns
 
     def _unreadable(self, reason: str, offset: int | None) -> None:
-        self._report(Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, self._file.name, offset=offset))
+        self._report(unreadable(reason, self._file.name, offset))
 
     def _report(self, finding: Finding) -> None:
         severity = str(finding.severity)
         self._file.counts[severity] += 1
         self.result.counts[severity] += 1
+        self.result.summary.uncertain_findings += finding.uncertain
         self._found.add(finding)
 
 
-class _Connections:
-    """The connections of one file that are open, and what they hold together."""
-
-    def __init__(
-        self,
-        file: str,
-        report: Callable[[Finding], None],
-        summary: Summary,
-        ports: frozenset[int],
-        max_held: int,
-        observe: Observe | None,
-    ) -> None:
-        self._file = file
-        self._report = report
-        self._summary = summary
-        self._ports = ports
-        self._max_held = max_held
-        self._observe = observe
-        self._open: dict[int, ConnectionJudge] = {}
-        self._ended: dict[int, int] = {}
-        self._held: dict[int, int] = {}
-        self._total = 0
-        self._told: set[str] = set()
-
-    def packet(self, finding: PacketFinding) -> None:
-        """A packet that cannot be read: counted, and told the first time for each reason."""
-        code = str(finding.code)
-        self._summary.skipped_packets[code] += 1
-        if code not in self._told:
-            self._told.add(code)
-            message = f"{finding.message}; more packets of this kind are only counted"
-            severity = Severity.NOTE if finding.code is SkipCode.NOT_SEND else Severity.INCOMPLETE
-            self._report(Finding(severity, code, message, self._file, packet=finding.packet, time_ns=finding.time_ns))
-
-    def take(self, event: StreamEvent) -> None:
-        """The next event of any connection."""
-        number = event.connection.number
-        if isinstance(event, Opened):
-            self._open[number] = self._judge(event.connection)
-            self._held[number] = 0
-            return
-        judge = self._open.get(number)
-        if judge is None:
-            return  # what comes behind both ends changes nothing
-        if isinstance(event, Chunk) and (size := judge.put_off(event)):
-            self._total += size
-            self._held[number] += size
-            if judge.is_due:
-                judge.catch_up()
-                self._weigh(number, judge)
-        else:
-            judge.take(event)
-            self._weigh(number, judge)
-        while self._total > self._max_held:
-            self._give_up_largest()
-        if isinstance(event, Ended):
-            self._ended[number] = self._ended.get(number, 0) + 1
-            if self._ended[number] == 2:  # directions
-                self._close(number)
-
-    def finish(self) -> None:
-        """The file is over."""
-        for number in list(self._open):
-            self._close(number)
-
-    def _judge(self, connection: Connection) -> ConnectionJudge:
-        named = connection.server.port in self._ports
-        return ConnectionJudge(connection, self._file, self._report, self._summary, named=named, observe=self._observe)
-
-    def _give_up_largest(self) -> None:
-        number = max(self._held, key=lambda n: (self._held[n], -n))
-        judge = self._open[number]
-        judge.catch_up()
-        if judge.held == self._held[number]:
-            judge.give_up(self._max_held)
-        self._weigh(number, judge)
-
-    def _weigh(self, number: int, judge: ConnectionJudge) -> None:
-        held = judge.held
-        self._total += held - self._held[number]
-        self._held[number] = held
-
-    def _close(self, number: int) -> None:
-        self._open.pop(number).finish()
-        self._total -= self._held.pop(number, 0)
-        self._ended.pop(number, None)
+def no_pp1(name: str) -> Finding:
+    """No connection of a file speaks PP1."""
+    return Finding(Severity.INCOMPLETE, CaptureCode.NO_PP1, "nothing in the file is PP1", name)
 
 
-def _counted(reader: Iterable[CapturedPacket | Truncated], summary: Summary) -> Iterator[CapturedPacket | Truncated]:
+def unreadable(reason: str, name: str, offset: int | None) -> Finding:
+    """A file cannot be read, from `offset` on."""
+    return Finding(Severity.UNREADABLE, CaptureCode.UNREADABLE, reason, name, offset=offset)
+
+
+def counted(
+    reader: Iterable[CapturedPacket | Truncated], summary: Summary, file: FileResult
+) -> Iterator[CapturedPacket | Truncated]:
+    """The same, while packets are counted, and the file learns the times of its earliest and its latest."""
     for item in reader:
-        summary.packets += isinstance(item, CapturedPacket)
+        if isinstance(item, CapturedPacket):
+            summary.packets += 1
+            time_ns = item.time_ns
+            if time_ns is not None:
+                if file.ended_ns is None or time_ns > file.ended_ns:
+                    file.ended_ns = time_ns
+                if file.began_ns is None or time_ns < file.began_ns:
+                    file.began_ns = time_ns
         yield item
-
-
-def _status(counts: Counter[str]) -> ExitStatus:
-    return next((status for severity, status in _STATUSES if counts[str(severity)]), ExitStatus.VALID)
-
-
-def _by_severity(counts: Counter[str]) -> dict[str, int]:
-    return {str(severity): counts[str(severity)] for severity in Severity}

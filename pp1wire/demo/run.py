@@ -166,7 +166,9 @@ class _Lane:
 
     async def run(self) -> None:
         left, turn = self.settings.round_count, 0
-        root = choice_root(self.settings.seed, self.number)
+        # A request that is run once with each representation must not draw with the same randomness twice.
+        (representation,) = self.client.terms.representations
+        root = choice_root(self.settings.root_of(representation), self.number)
         while left:
             self.say(f"[{self.number + 1}] ▸ {self.talk.question(self.number, turn)}")
             if self.logits is not None:
@@ -179,9 +181,7 @@ class _Lane:
                 stop_ids=self.talk.stop_ids,
                 depth=self.settings.depth,
                 draft_temperature=self.settings.temperature,
-                support=self.settings.support
-                if self.client.terms.representations == (Representation.SPARSE,)
-                else None,
+                support=self.settings.support if representation is Representation.SPARSE else None,
                 root_seed=choice_root(root, turn),
                 executor=self.executor,
                 backend=self.settings.backend,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pp1wire.audit.logit_writer import SUFFIXES
 from pp1wire.errors import PP1Error
+from pp1wire.sampling import choice_root
 from pp1wire.sampling.backends import BACKENDS
 from pp1wire.wire import Representation
 from pp1wire.wire._schema_v2 import MAX_SLOTS
@@ -18,6 +19,7 @@ __all__ = ["BACKENDS", "FAULTS", "MODELS", "Settings"]
 MODELS = ("synthetic", "smollm2")
 FAULTS = ("corrupt", "truncate", "late", "kill")
 
+_LEGS = 1 << 32  # above the number of any request, which is an index of the same root
 _DEFAULT_ROUNDS = {"synthetic": 10, "smollm2": 24}
 _DEFAULT_REQUESTS = {"synthetic": MAX_SLOTS, "smollm2": 2}
 
@@ -94,6 +96,11 @@ class Settings:
     def request_count(self) -> int:
         """Requests in flight."""
         return _DEFAULT_REQUESTS[self.model] if self.requests is None else self.requests
+
+    def root_of(self, representation: Representation) -> int:
+        """The root seed of all requests with this representation."""
+        turn = self.representations.index(representation)
+        return choice_root(self.seed, _LEGS + turn) if turn else self.seed
 
     @property
     def sound_proposals(self) -> int:

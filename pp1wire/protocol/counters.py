@@ -16,6 +16,7 @@ __all__ = [
     "CONNECTION_LOST",
     "CONSUMER",
     "DEADLINE",
+    "DISCARD_REASONS",
     "EQUATIONS",
     "LATE_ANSWER",
     "VERIFIER_DISCARDED",
@@ -60,6 +61,8 @@ _DISCARDS: Final = (
     *(f"completion_{status.name.lower()}" for status in CompletionStatus if status is not CompletionStatus.OK),
     *_CODES["proposal"],
 )  # fmt: skip
+DISCARD_REASONS: Final = frozenset(_DISCARDS)
+"""Every reason for which a round may be void."""
 _DROPPED: Final = (LATE_ANSWER, *_CODES["stale"])
 _FAILURES: Final = tuple(code.name.lower() for code in RejectCode)
 _STATES: Final = (*(f"connection.{s}" for s in ConnectionState), *(f"session.{s}" for s in SessionState))

@@ -8,11 +8,13 @@ through the messages one by one.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from pp1wire.protocol.endpoint import Live
 from pp1wire.protocol.judged import Direction, Judged
@@ -54,14 +56,16 @@ def judge_batch(
     asked, answered = (stream.columns(live.agreement) for stream in streams)
     if asked is None or answered is None:
         return None
-    turns = [(piece, False, frame) for frame, piece in enumerate(streams[0].completed_by(asked))]
-    turns += [(piece, True, frame) for frame, piece in enumerate(streams[1].completed_by(answered))]
-    turns.sort()
+    pieces_of = np.concatenate(
+        [stream.completed_by(columns) for stream, columns in zip(streams, (asked, answered), strict=True)]
+    )
+    # A piece is of one direction, so the order of the pieces is all that there is to say.
+    turns = np.argsort(pieces_of, kind="stable").tolist()
     attempt = _Attempt(
         live, _Frames(asked, verifier.offset, live.agreement), _Frames(answered, worker.offset, live.agreement)
     )
     try:
-        verdicts = attempt.judge(turns, each_row=each_row)
+        verdicts = attempt.judge(turns, pieces_of.tolist(), each_row=each_row)
     except RemoteProtocolError:
         return None
     if verdicts is not None:
@@ -88,10 +92,11 @@ class _Stream:
     def columns(self, agreement: Agreement) -> FrameColumns | None:
         return read_columns(b"".join((self.splitter.held, *self.parts)), agreement, self.splitter.next_sequence)
 
-    def completed_by(self, columns: FrameColumns) -> list[int]:
+    def completed_by(self, columns: FrameColumns) -> npt.NDArray[np.intp]:
         """The piece that brought each frame's last byte."""
-        ends = list(accumulate(map(len, self.parts), initial=self.splitter.pending_bytes))[1:]
-        return [self.places[bisect_left(ends, end)] for end in columns.bounds[1:]]
+        ends = self.splitter.pending_bytes + np.cumsum([len(part) for part in self.parts], dtype=np.intp)
+        places = np.array(self.places, np.intp)
+        return places[np.searchsorted(ends, np.array(columns.bounds[1:], np.intp))]
 
     def pass_over(self, columns: FrameColumns) -> None:
         sequence = columns.sequences[-1] + 1 if columns.sequences else self.splitter.next_sequence
@@ -154,15 +159,23 @@ class _Attempt:
         self._live.sessions.become(self._sessions)
         self._live.from_worker.discards_in_a_row = self._worker.discards_in_a_row
 
-    def judge(self, turns: list[tuple[int, bool, int]], *, each_row: bool) -> list[tuple[int, Judged]] | None:
-        """The verdicts on (piece, whether the worker's, frame); None or RemoteProtocolError if not all is right."""
+    def judge(self, turns: list[int], pieces: list[int], *, each_row: bool) -> list[tuple[int, Judged]] | None:
+        """The verdicts; None or RemoteProtocolError if not all is right.
+
+        Args:
+            turns: frames in their order, those of the worker counted behind those of the verifier.
+            pieces: which one completed each frame.
+            each_row: see `judge_batch`.
+        """
+        asked = len(self._asked.columns.types)
         columns, latest = self._answered.columns, self._latest
         types = columns.types
         identities = list(zip(columns.sessions, columns.slots, columns.generations, columns.rounds, strict=True))
         verdicts: list[tuple[int, Judged | _Put]] = []
-        for piece, is_answer, index in turns:
-            if not is_answer:
-                frame = self._asked[index]
+        for turn in turns:
+            piece, index = pieces[turn], turn - asked
+            if index < 0:
+                frame = self._asked[turn]
                 self._end(frame.header.session)
                 verdicts.append((piece, Judged(Direction.VERIFIER, frame.offset, self._verifier.judge(frame))))
                 continue

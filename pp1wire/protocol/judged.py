@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from pp1wire.wire import Message, RemoteProtocolError, ReplyBatch, Step
 
@@ -17,8 +17,7 @@ class Direction(StrEnum):
     WORKER = "worker"
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """One verdict. Exactly one of `message`, `batch` and `error` is set.
 
     Attributes:

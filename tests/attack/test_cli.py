@@ -237,7 +237,7 @@ def test_too_little_time_is_status_2(capsys, worker):
 def test_an_interrupted_attack_prints_what_it_has():
     with in_thread(lambda: serving(own=terms(**PADDED))) as server:
         command = [
-            sys.executable, "-m", "pp1wire.cli", "attack", "worker", str(server.address), "--only", "step", "--rate", "20",
+            sys.executable, "-m", "pp1wire.cli", "attack", "worker", str(server.address), "--only", "step", "--rate", "5",
             "--json",
         ]  # fmt: skip
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

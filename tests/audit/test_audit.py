@@ -58,6 +58,10 @@ def test_torch_finds_the_same(tmp_path, representation):
     assert (result.status, result.backend, result.rows_recomputed, result.commits_replayed) == (0, "torch", 12, 5)
 
 
+MOVED = []
+"""The first id that `moved` changed, and its count then."""
+
+
 def moved(step, i, row, token, ticket):
     """In round 2 of session 2, one count goes from the likeliest id to the first one; the token stays its ticket's."""
     if (step.session, step.round, i) != (2, 2, 1):
@@ -67,6 +71,7 @@ def moved(step, i, row, token, ticket):
     other = 0 if likeliest else 1
     counts[likeliest] -= 1
     counts[other] += 1
+    MOVED.append((int(ids[min(likeliest, other)]), int(counts[min(likeliest, other)])))
     return (ids, counts), sample(ids, counts, ticket)
 
 
@@ -77,6 +82,7 @@ def test_a_wrong_count_is_found_by_id_count_and_weight(tmp_path, representation)
     assert (result.status, result.validation.status, codes(result)) == (1, 0, ["wrong_q"])
     (finding,) = result.findings
     assert finding.identity == (2, 1, 2)
+    assert (finding.path, int(finding.actual)) == (f"count of id {MOVED[-1][0]}", MOVED[-1][1])
     assert int(finding.actual) - int(finding.expected) in (1, -1)
     assert "2 ids differ" in finding.message
     weight = int(finding.message.split("weight is ")[1].split("·")[0])

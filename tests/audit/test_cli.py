@@ -68,3 +68,11 @@ def test_exit_statuses_mean_something(tmp_path, capsys):
     with pytest.raises(SystemExit) as usage:
         main(["audit", "--logits", logits])
     assert usage.value.code == 64
+
+
+def test_one_rng_owner_the_demo_draws_with_no_randomness_twice(tmp_path):
+    """Its second run has the first one's requests and prompts."""
+    capture, logits = tmp_path / "run.pcapng", tmp_path / "run.npz"
+    demo(Settings(rounds=2, requests=2, depth=2, capture=capture, logits=logits), lambda line: None)
+    result = audit(capture, [logits])
+    assert (result.status, result.steps_reused, result.findings) == (0, 0, [])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pp1wire.capture import connection_judge
+from pp1wire.capture import _batch
 from pp1wire.capture.connection_judge import ConnectionJudge
 from pp1wire.capture.recorder import Recorder
 from pp1wire.capture.validate import Validator
@@ -69,7 +69,7 @@ def test_the_same_report(name):
 @pytest.mark.parametrize("name", CAPTURES)
 @pytest.mark.parametrize("most", [0, 700, 5000])
 def test_the_same_report_however_large_a_batch_may_be(name, most, monkeypatch):
-    monkeypatch.setattr(connection_judge, "_MAX_BATCH", most)
+    monkeypatch.setattr(_batch, "_MAX_BATCH", most)
     same(CAPTURES[name])
 
 
@@ -96,7 +96,7 @@ def test_captures_damaged_packets(name, seed, most):
         if len(packets) < 3:
             break
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection_judge, "_MAX_BATCH", most)
+        patch.setattr(_batch, "_MAX_BATCH", most)
         same(b"".join(head + packets))
 
 

@@ -43,7 +43,7 @@ def judged(data: bytes):
 
 def totals(result) -> dict:
     summary = result.summary.to_json()
-    return {k: v for k, v in summary.items() if k not in ("packets", "latencies")}
+    return {k: v for k, v in summary.items() if k not in ("packets", "latencies", "span_ns")}
 
 
 def conversation_of(layer, size: int = 700) -> list[Packet]:

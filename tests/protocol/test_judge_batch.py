@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from pp1wire.protocol import Conversation, Direction, Piece
 from pp1wire.wire import Representation
+from pp1wire.wire._schema_v2 import HEADER_FIELDS
 from pp1wire.wire.checksums import body_checksum, header_checksum
-from tests.capture.golden import VERIFIER, WORKER, golden
+from tests.capture.golden import VERIFIER, WORKER, golden, open_talk
 
 TALKS = {
     "sparse": golden(rounds=4).sent,
@@ -197,6 +198,48 @@ def test_exact_freshness_pieces_lost_repeated_or_exchanged(seed):
     else:
         assert list(each(found)) == expected
         assert state(other) == state(one)
+
+
+def drafting():
+    """A talk with a round of three rows in progress, and the worker's frames that answer it: rows, COMPLETION."""
+    talk = open_talk()
+    session = talk.verifier.open([1, 2, 3], 11)
+    talk.verifier.step(session, 0.0, depth=3)
+    talk.up()
+    talk.answer_all()
+    data, size = talk.worker.data_to_send(), talk.verifier.agreement.reply_frame_bytes
+    return talk, session, [data[i * size : (i + 1) * size] for i in range(3)] + [data[3 * size :]]
+
+
+def left_to_the_judge_of_one_message(sent):
+    judge, pieces = begun(sent)
+    before = state(judge)
+    assert judge.feed_together(pieces) is None
+    assert state(judge) == before
+    return [error for *_, error in singly(judge, pieces) if error is not None]
+
+
+def test_exact_freshness_rows_that_a_reset_overtook():
+    talk, session, rows = drafting()
+    talk.sent.append((WORKER, rows[0]))
+    talk.verifier.cancel(session)
+    talk.up()
+    # Without the COMPLETION, which would give them away.
+    talk.sent += [(WORKER, data) for data in rows[1:3]]
+    errors = left_to_the_judge_of_one_message(talk.sent)
+    assert [code.name for code, *_ in errors] == ["STALE_GENERATION"] * 2
+
+
+@pytest.mark.parametrize("field", ["slot", "generation", "round"])
+def test_exact_freshness_a_row_of_another_identity_between_those_of_a_round(field):
+    talk, _, rows = drafting()
+    spec = next(s for s in HEADER_FIELDS if s.name == field)
+    row = bytearray(rows[1])
+    row[spec.offset] += 1
+    _seal_frame_at(row, 0)
+    talk.sent += [(WORKER, data) for data in (rows[0], bytes(row), rows[2])]  # without the COMPLETION
+    errors = left_to_the_judge_of_one_message(talk.sent)
+    assert errors[0][2] == f"header.{field}"
 
 
 def test_nothing_before_an_agreement_or_behind_a_fault():

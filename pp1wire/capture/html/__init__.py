@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pp1wire.capture.html.render import render
-from pp1wire.capture.html.rounds import Rounds
 from pp1wire.capture.html.writing import PageError, PageFile
 
-__all__ = ["PageError", "PageFile", "Rounds", "render"]
+__all__ = ["PageError", "PageFile", "render"]

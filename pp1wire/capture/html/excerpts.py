@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,8 +16,9 @@ from pp1wire.capture.html.parts import frame_length
 from pp1wire.capture.html.places import FieldPlace, body_end, place_of
 from pp1wire.capture.pcapng import CaptureError
 from pp1wire.capture.reassembly import Reassembler, stream_events
-from pp1wire.capture.sources import CountingFile, Kind, Source, open_source
-from pp1wire.capture.validate import MAX_CONNECTIONS
+from pp1wire.capture.remote import is_url
+from pp1wire.capture.sources import CountingFile, Kind, Source, open_path, open_source
+from pp1wire.capture.validate import REASSEMBLED
 from pp1wire.wire.header import HEADER_BYTES
 
 __all__ = ["Excerpt", "Range", "excerpts_of"]
@@ -51,11 +52,11 @@ class Excerpt:
     ranges: tuple[Range, ...]
 
 
-def excerpts_of(findings: Iterable[Finding]) -> dict[int, Excerpt]:
+def excerpts_of(findings: Iterable[Finding], sources: Mapping[str, str] | None = None) -> dict[int, Excerpt]:
     """The bytes that findings speak of, by their index in `findings`.
 
-    Those in what cannot be read twice (standard input, a pipe, a file that is gone) have none, nor has one that speaks
-    of no bytes.
+    Files are opened by their names, or by what `sources` has for these. Findings in what cannot be read twice (standard
+    input, a pipe, a file that is gone) have none, nor has one that speaks of no bytes.
     """
     wanted: dict[str, dict[int, list[_Want]]] = defaultdict(lambda: defaultdict(list))
     for index, finding in enumerate(findings):
@@ -64,7 +65,7 @@ def excerpts_of(findings: Iterable[Finding]) -> dict[int, Excerpt]:
             wanted[finding.file][finding.connection].append(_Want(index, finding, place))
     found: dict[int, Excerpt] = {}
     for name, of_file in wanted.items():
-        for stream in _read(name, of_file):
+        for stream in _read((sources or {}).get(name, name), of_file):
             found |= stream.excerpts()
     return found
 
@@ -179,9 +180,9 @@ def _is_marked(offset: int, place: FieldPlace) -> bool:
 def _read(name: str, wants: dict[int, list[_Want]]) -> list[_Stream]:
     """What is wanted of a file, as far as it can be read again."""
     streams: dict[int, _Stream] = {}
-    if Path(name).is_file():  # a pipe would be read where it ended before, or wait for ever
+    if is_url(name) or Path(name).is_file():  # a pipe would be read where it ended before, or wait for ever
         try:
-            with Path(name).open("rb") as file:
+            with open_path(name) as file:
                 source = open_source(CountingFile(file, name), name)
                 if source.kind is Kind.STREAM:
                     _read_stream(source, wants, streams)
@@ -202,8 +203,7 @@ def _read_stream(source: Source, wants: dict[int, list[_Want]], streams: dict[in
 
 
 def _read_packets(source: Source, wants: dict[int, list[_Want]], streams: dict[int, _Stream]) -> None:
-    # As `validate` reads them, or connections and offsets would be others.
-    reassembler = Reassembler(max_held=16 << 20, max_recent=8 << 20, max_connections=MAX_CONNECTIONS)
+    reassembler = Reassembler(**REASSEMBLED)  # or connections and offsets would be others
     waiting = set(wants)
     for event in stream_events(source.packets(), reassembler):
         if isinstance(event, Opened):

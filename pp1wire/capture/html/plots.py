@@ -24,21 +24,21 @@ class Curve(NamedTuple):
     """Nanoseconds, rising, and the share of rounds that took no longer."""
 
 
-def acceptance_table(counts: Sequence[int], proposals: Sequence[int]) -> Html:
+def acceptance_table(counts: Sequence[int], proposals: Sequence[int], reached: Sequence[int]) -> Html:
     """Drafted tokens committed by position, with a bar each.
 
     Args:
         counts: committed at each position.
         proposals: proposals decided that had this position.
+        reached: those of them of which everything before it was committed.
     """
-    titles = ("position", "committed", "of", "share", "after the one before", "")
+    titles = ("position", "committed", "of", "share", "after those before", "")
     rows = []
-    before: int | None = None
-    for position, (count, of) in enumerate(zip(counts, proposals, strict=True), start=1):
+    for position, (count, of, after) in enumerate(zip(counts, proposals, reached, strict=True), start=1):
         if not of:
             break
         share = count / of
-        given = "–" if before is None else "0 of 0" if not before else f"{100 * count / before:.1f} %"
+        given = f"{100 * count / after:.1f} %" if after else "0 of 0"
         bar = element(
             "svg",
             element("rect", width="100%", height="100%", class_="track"),
@@ -54,7 +54,6 @@ def acceptance_table(counts: Sequence[int], proposals: Sequence[int]) -> Html:
                 element("td", bar, class_="bar"),
             )
         )
-        before = count
     head = element(
         "tr",
         *(
@@ -104,7 +103,10 @@ def latency_plot(curves: Sequence[Curve]) -> Html:
     label = "Share of rounds that took no longer, by stage, over time on a logarithmic axis; the table has the values"
     svg = element("svg", *art, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label, class_="plot")
     return element(
-        "figure", svg, element("ul", *legend, class_="legend"),
+        "figure",
+        # On a narrow screen the drawing scrolls: made smaller, its text could not be read.
+        element("div", svg, class_="scroll", tabindex=0, role="group", aria_label="Plot of latencies"),
+        element("ul", *legend, class_="legend"),
         element("figcaption", "Share of rounds that took no longer (time on a logarithmic axis)"),
     )  # fmt: skip
 

@@ -13,9 +13,9 @@ from pp1wire.capture.html.markup import Html, element, join
 from pp1wire.capture.html.page import document
 from pp1wire.capture.html.places import place_of
 from pp1wire.capture.html.plots import Curve, acceptance_table, latency_plot
-from pp1wire.capture.html.rounds import STAGES, Rounds
 from pp1wire.capture.html.tables import counted, facts, table
 from pp1wire.capture.html.timeline import patterns, rounds_table, timeline
+from pp1wire.capture.rounds import MAX_KEPT, Rounds
 from pp1wire.capture.validate import Result
 
 __all__ = ["render"]
@@ -25,6 +25,13 @@ _VERDICTS: Final = {
     ExitStatus.INVALID: ("✗ invalid", "A rule of the protocol was broken."),
     ExitStatus.INCOMPLETE: ("◐ incomplete", "What is there is right, but not everything is there."),
     ExitStatus.UNREADABLE: ("⚠ unreadable", "A file is no capture, or is damaged from some byte on."),
+}
+
+
+_STAGES: Final = {
+    "step_to_first_row": "STEP to first row",
+    "step_to_completion": "STEP to COMPLETION",
+    "completion_to_commit": "COMPLETION to COMMIT",
 }
 
 
@@ -41,21 +48,30 @@ def render(result: Result, rounds: Rounds) -> bytes:
     speaking = [finding for finding in shown if place_of(finding) is not None]
     sought = {id(finding) for finding in chosen(speaking, MAX_EXCERPTS)}
     indexes = [index for index, finding in enumerate(shown) if id(finding) in sought]
-    found = excerpts_of([shown[index] for index in indexes])
+    found = excerpts_of([shown[index] for index in indexes], _sources(result))
     excerpts = {index: found.get(number) for number, index in enumerate(indexes)}
     several = len(result.files) > 1
     sections = [
         ("summary", "Summary", _summary(result)),
         ("findings", "Findings", findings_list(shown, excerpts, sum(result.counts.values()))),
         ("rounds", "Rounds", _rounds(rounds, several)),
-        ("acceptance", "Acceptance", _acceptance(rounds)),
-        ("latency", "Latency", _latency(rounds)),
+        ("acceptance", "Acceptance", _acceptance(result, rounds)),
+        ("latency", "Latency", _latency(result)),
         ("terms", "Negotiated terms", _terms(rounds, several)),
-        ("discards", "Discards, gaps and what was not judged", _losses(result)),
+        ("discards", "Discards and gaps", _losses(result)),
         ("files", "Files", _files(result)),
     ]
     names = ", ".join(file.name for file in result.files[:3])
     return document(f"{_VERDICTS[result.status][0]}: {names}", sections, join(patterns(), _top(result)), _foot())
+
+
+def _sources(result: Result) -> dict[str, str]:
+    """What the files are opened by again, by name; "" for those whose names are shown alike, but are not."""
+    sources: dict[str, str] = {}
+    for file in result.files:
+        if file.source is not None and sources.setdefault(file.name, file.source) != file.source:
+            sources[file.name] = ""
+    return sources
 
 
 def _top(result: Result) -> Html:
@@ -118,7 +134,7 @@ def _summary(result: Result) -> Html:
         tiles.append(("tokens a proposal", f"{drafted / summary.commits:.2f}", f"{summary.commits:,} committed"))
     span = summary.latencies["step_to_completion"]
     if span.count:
-        mean = duration_text(span.total_ns // span.count)
+        mean = duration_text(span.total // span.count)
         tiles.append(("STEP to COMPLETION", mean, f"mean of {span.count:,}"))
     frames = [(name.upper(), f"{count:,}") for name, count in summary.frames.items()]
     read = [
@@ -144,7 +160,7 @@ def _tile(name: str, value: str, more: str) -> Html:
 
 
 def _rounds(rounds: Rounds, several: bool) -> Html:
-    timed = [one for one in rounds.kept if "step" in one.times]
+    timed = [one for one in rounds.kept[:MAX_KEPT] if "step" in one.times]
     if not timed:
         why = "No round has a time: raw streams have no packets." if rounds.count else "No rounds were judged."
         return element("p", why, class_="dim")
@@ -157,18 +173,19 @@ def _rounds(rounds: Rounds, several: bool) -> Html:
     return join(element("p", f"{of}. {how}", class_="dim"), timeline(timed, several), rounds_table(timed, several))
 
 
-def _acceptance(rounds: Rounds) -> Html:
-    if not rounds.decided[0]:
+def _acceptance(result: Result, rounds: Rounds) -> Html:
+    summary = result.summary
+    if not summary.offered[0]:
         return element("p", "No proposal was committed.", class_="dim")
     kinds = [(name, f"{count:,}") for name, count in sorted(rounds.commits.items())]
     return join(
-        acceptance_table(rounds.accepted, rounds.decided),
+        acceptance_table(summary.committed, summary.offered, summary.reached),
         table("COMMITs by kind", ("kind", "count"), kinds, numbers=[1]),
     )
 
 
-def _latency(rounds: Rounds) -> Html:
-    held = {name: rounds.latencies[stage] for stage, name in STAGES.items()}
+def _latency(result: Result) -> Html:
+    held = {name: result.summary.latencies[stage] for stage, name in _STAGES.items()}
     if not any(one.count for one in held.values()):
         return element("p", "No stage of a round was seen whole, with times.", class_="dim")
     rows = []
@@ -204,14 +221,22 @@ def _losses(result: Result) -> Html:
         ("Messages that came too late, dropped", summary.stale),
         ("Faults that ended a direction", summary.faults),
         ("Packets not read, by reason", summary.skipped_packets),
+        ("What the capture lacks or contradicts, by code", summary.holes),
     ):
         if counts:
             rows = [(name, f"{count:,}") for name, count in sorted(counts.items())]
             held.append(table(caption, ("reason", "count"), rows, numbers=[1]))
-    unjudged = summary.unjudged_frames, summary.unjudged_bytes
-    if any(unjudged):
-        what = (("frames", f"{unjudged[0]:,}"), ("other bytes", f"{unjudged[1]:,}"))
-        held.append(table("Not judged", ("what", "count"), what, numbers=[1]))
+    costs = (
+        ("frames not judged", summary.unjudged_frames),
+        ("other bytes not judged", summary.unjudged_bytes),
+        ("bytes missing", summary.missing_bytes),
+        ("uncertain frames", summary.uncertain_frames),
+        ("STEPs among them", summary.uncertain_rounds),
+        ("uncertain findings", summary.uncertain_findings),
+    )
+    if any(count for _, count in costs):
+        rows = [(name, f"{count:,}") for name, count in costs if count]
+        held.append(table("What faults and gaps cost", ("what", "count"), rows, numbers=[1]))
     if not held:
         return element("p", "None.", class_="dim")
     return element("div", *(element("div", one) for one in held), class_="pair")

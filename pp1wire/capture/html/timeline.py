@@ -7,7 +7,7 @@ from typing import Final
 
 from pp1wire.capture.html.clock import Clock, duration_text
 from pp1wire.capture.html.markup import Html, element, join
-from pp1wire.capture.html.rounds import Round
+from pp1wire.capture.rounds import Round
 
 __all__ = ["patterns", "rounds_table", "timeline"]
 

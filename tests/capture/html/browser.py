@@ -46,6 +46,7 @@ class Browser:
                 f"--user-data-dir={folder}", "about:blank",
             ],
             pass_fds=(3, 4, read_commands, write_answers) if os.name == "posix" else (),
+            env={**os.environ, "TMPDIR": str(folder)},
             preexec_fn=as_three_and_four, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from pp1wire.capture.html import Rounds, render
+from pp1wire.capture.html import render
+from pp1wire.capture.rounds import Rounds
 from pp1wire.capture.validate import validate
 from tests.capture.golden import capture, golden
 from tests.capture.html.planted import SPARSE, cases

@@ -27,7 +27,7 @@ class Marks(HTMLParser):
     def __init__(self, page):
         super().__init__()
         self.found, self.heard, self.lines, self.line = [], [], [""], None
-        self._open = []
+        self._open, self.letters = [], 0
         self.feed(str(page))
 
     def handle_starttag(self, tag, attributes):
@@ -45,6 +45,7 @@ class Marks(HTMLParser):
             if "mark" in self._open:
                 self.found[-1] += data
                 self.line = len(self.lines) - 1 if self.line is None else self.line
+            self.letters += "b" in self._open
             self.lines[-1] += data.replace("\n", "")
             self.lines += [""] * data.count("\n")
 
@@ -69,6 +70,12 @@ def check(case, findings, excerpts):
     cells = line[line.index("+") + 7 :]
     column = 3 * (case.at - start) + (case.at - start >= 8)
     assert cells[column : column + len(marks.found[0])] == marks.found[0]
+    # The line below points at the same bytes, and the text beside them shows as many.
+    caret = marks.lines[marks.line + 1]
+    assert caret.index("^") == line.index("+") + 7 + column
+    assert caret.count("^") == len(marks.found[0])
+    assert case.path in caret
+    assert marks.letters == len(case.data)
     return finding, excerpt
 
 

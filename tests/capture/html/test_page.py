@@ -14,6 +14,7 @@ import pytest
 from pp1wire.capture.findings import Finding, Severity
 from pp1wire.capture.html.findings_list import MAX_EXCERPTS, MAX_FINDINGS, chosen
 from pp1wire.capture.html.markup import Html, element, join, text
+from pp1wire.capture.html.plots import acceptance_table
 from tests.capture.golden import capture, golden
 from tests.capture.html.pages import Elements, captures, page_of
 from tests.capture.html.planted import cases
@@ -135,3 +136,10 @@ def test_many_findings_and_rounds_make_no_large_page(tmp_path):
     assert re.search(r"The first 600 of 3,[0-9]+ rounds", said)
     assert "No bytes: only 200 findings have theirs in the page" in said
     assert re.search(r"[0-9]+ more files", said) is None
+
+
+def test_acceptance_is_told_of_what_was_reached() -> None:
+    """A proposal that had no second position is no rejection of it."""
+    table = str(acceptance_table([10, 3, 0, 0, 0], [10, 6, 4, 0, 0], [10, 4, 0, 0, 0]))
+    cells = re.findall(r"<td class=\"?right\"?>([^<]*)</td>", table)
+    assert cells == ["10", "10", "100.0 %", "100.0 %", "3", "6", "50.0 %", "75.0 %", "0", "4", "0.0 %", "0 of 0"]

@@ -1,30 +1,30 @@
-"""Follows the rounds while a capture is judged: when their stages came, what became of them, and on which terms."""
+"""Follows single rounds while a capture is judged: when their stages came, what became of them, and on which terms.
+
+Totals are those of `Summary`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from pp1wire.capture.html.histogram import Histogram
-from pp1wire.capture.html.terms import Terms
 from pp1wire.capture.observing import Seen
+from pp1wire.capture.terms import Terms
 from pp1wire.wire import Commit, CommitKind, Completion, CompletionStatus, Hello, RemoteProtocolError, Reset, Step
-from pp1wire.wire._schema_v2 import MAX_DEPTH
 
-__all__ = ["MAX_KEPT", "STAGES", "Round", "Rounds"]
+__all__ = ["ENDS", "MAX_KEPT", "STAGES", "Round", "Rounds"]
 
 MAX_KEPT: Final = 600
 """Rounds that are kept, the first ones; all are counted."""
 
-_MAX_OPEN: Final = 16_384  # 4 slots of each connection that is followed at a time
+STAGES: Final = ("step", "first_row", "completion", "end")
+"""Of a round; the last is its COMMIT, or what ended it otherwise."""
 
-STAGES: Final = {
-    "first_row": "STEP to first row",
-    "completion": "STEP to COMPLETION",
-    "commit": "COMPLETION to COMMIT",
-}
-"""Stages of a round whose lengths are counted."""
+ENDS: Final = ("committed", "discarded", "void")
+"""What becomes of rounds that do not stay open."""
+
+_MAX_OPEN: Final = 16_384  # 4 slots of each connection that is followed at a time
 
 
 @dataclass(slots=True)
@@ -37,7 +37,11 @@ class Round:
         depth: positions asked for.
         kind: "committed", "discarded", "void", or "open" while nothing came of it.
         outcome: the same in words.
-        times, packets: of "step", "first_row", "completion" and "end", as far as they came; times in nanoseconds since 1970.
+        reason: why it was discarded, as in the totals, or of the RESET that came before its COMMIT; None for others.
+        accepted, commit: drafted tokens committed and kind of the COMMIT; None without one.
+        times, packets, offsets: of "step", "first_row", "completion" and "end", as far as they came; times in nanoseconds since
+            1970, offsets in bytes from the start of the direction.
+        listed: it is among the first.
     """
 
     file: str
@@ -47,41 +51,78 @@ class Round:
     depth: int
     kind: str = "open"
     outcome: str = "open where the capture ends"
+    reason: str | None = None
+    accepted: int | None = None
+    commit: str | None = None
     times: dict[str, int] = field(default_factory=dict)
     packets: dict[str, int] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    listed: bool = False
 
     def note(self, stage: str, seen: Seen) -> None:
         """A stage of it came."""
+        self.offsets[stage] = seen.verdict.offset
         if seen.time_ns is not None:
             self.times[stage] = seen.time_ns
         if seen.packet is not None:
             self.packets[stage] = seen.packet
 
-    def end(self, kind: str, outcome: str, seen: Seen) -> None:
+    def end(self, kind: str, outcome: str, seen: Seen, reason: str | None = None) -> None:
         """It is over."""
-        self.kind, self.outcome = kind, outcome
+        self.kind, self.outcome, self.reason = kind, outcome, reason
         self.note("end", seen)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for `json.dumps`; stages that did not come are None."""
+        session, generation, number = self.identity
+        return {
+            "file": self.file,
+            "connection": self.connection,
+            "slot": self.slot,
+            "session": session,
+            "generation": generation,
+            "round": number,
+            "depth": self.depth,
+            "kind": self.kind,
+            "reason": self.reason,
+            "accepted": self.accepted,
+            "commit": self.commit,
+            "stages": {stage: self._stage(stage) for stage in STAGES},
+        }
+
+    def _stage(self, stage: str) -> dict[str, int | None] | None:
+        if stage not in self.offsets:
+            return None
+        return {
+            "packet": self.packets.get(stage),
+            "time_ns": self.times.get(stage),
+            "offset": self.offsets[stage],
+        }
 
 
 class Rounds:
     """The argument `observe` of `validate`: sees verdicts, in bounded memory.
 
+    Args:
+        most: kept in `kept`.
+        most_failed: kept in `failed`.
+
     Attributes:
         kept: the first rounds, by their STEPs.
+        failed: the first of the others that were discarded or void, as they ended.
         count: all rounds.
-        latencies: of each stage in `STAGES`.
-        decided: proposals that were decided, by position: those with that many drafted tokens or more.
-        accepted: drafted tokens that were committed, by position.
+        ends: rounds that are over, by kind.
         commits: COMMITs by kind.
         terms: what the HELLOs said.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_KEPT, most_failed: int = 0) -> None:
+        self._most = most
+        self._most_failed = most_failed
+        self.failed: list[Round] = []
+        self.ends: Counter[str] = Counter()
         self.kept: list[Round] = []
         self.count = 0
-        self.latencies = {stage: Histogram() for stage in STAGES}
-        self.decided = [0] * MAX_DEPTH
-        self.accepted = [0] * MAX_DEPTH
         self.commits: Counter[str] = Counter()
         self.terms = Terms()
         self._file: str | None = None
@@ -114,7 +155,8 @@ class Rounds:
         identity = (message.session, message.generation, message.round)
         one = Round(seen.file, seen.connection, message.slot, identity, message.depth)
         one.note("step", seen)
-        if len(self.kept) < MAX_KEPT:
+        if len(self.kept) < self._most:
+            one.listed = True
             self.kept.append(one)
         self._open[seen.connection, message.slot] = one
         if len(self._open) > _MAX_OPEN:
@@ -124,16 +166,16 @@ class Rounds:
         one = self._of(seen, step.slot, (step.session, step.generation, step.round))
         if one is not None and "first_row" not in one.packets and "first_row" not in one.times:
             one.note("first_row", seen)
-            self._measure("first_row", one, "step", "first_row")
 
     def _completion(self, message: Completion, seen: Seen) -> None:
         one = self._of(seen, message.slot, (message.session, message.generation, message.round))
         if one is None:
             return
         one.note("completion", seen)
-        self._measure("completion", one, "step", "completion")
         if message.status is not CompletionStatus.OK:
-            one.end("discarded", f"discarded: the worker could not, {message.status.name.lower()}", seen)
+            status = message.status.name.lower()
+            one.end("discarded", f"discarded: the worker could not, {status}", seen, f"completion_{status}")
+            self._over(one)
 
     def _commit(self, message: Commit, seen: Seen) -> None:
         self.commits[message.kind.name.lower()] += 1
@@ -141,32 +183,45 @@ class Rounds:
         if one is None or message.kind is CommitKind.TARGET_ONLY:
             return
         one.end("committed", f"{message.accepted} of {one.depth} drafted committed, {_FURTHER[message.kind]}", seen)
-        self._measure("commit", one, "completion", "end")
-        for position in range(one.depth):
-            self.decided[position] += 1
-            self.accepted[position] += message.accepted > position
+        one.accepted, one.commit = message.accepted, message.kind.name.lower()
+        self._over(one)
         del self._open[seen.connection, message.slot]
 
     def _reset(self, message: Reset, seen: Seen) -> None:
         one = self._open.pop((seen.connection, message.slot), None)
         if one is not None and one.kind == "open":
-            one.end("void", f"void: RESET for {message.reason.name.lower()}", seen)
+            reason = message.reason.name.lower()
+            one.end("void", f"void: RESET for {reason}", seen, reason)
+            self._over(one)
 
     def _fail(self, error: RemoteProtocolError, seen: Seen) -> None:
         if error.identity is None or error.scope != "proposal":
             return
         for (connection, _), one in self._open.items():
             if connection == seen.connection and one.identity == error.identity and one.kind == "open":
-                one.end("discarded", f"discarded: {error.code.name.lower()}", seen)
+                code = error.code.name.lower()
+                one.end("discarded", f"discarded: {code}", seen, code)
+                self._over(one)
                 return
+
+    def _over(self, one: Round) -> None:
+        self.ends[one.kind] += 1
+        if one.kind != "committed" and not one.listed and len(self.failed) < self._most_failed:
+            self.failed.append(one)
+
+    def to_json(self) -> dict[str, Any]:
+        """Ready for `json.dumps`."""
+        return {
+            "count": self.count,
+            **{kind: self.ends[kind] for kind in ENDS},
+            "open": self.count - self.ends.total(),
+            "first": [one.to_json() for one in self.kept],
+            "failed": [one.to_json() for one in self.failed],
+        }
 
     def _of(self, seen: Seen, slot: int, identity: tuple[int, int, int]) -> Round | None:
         one = self._open.get((seen.connection, slot))
         return one if one is not None and one.identity == identity else None
-
-    def _measure(self, stage: str, one: Round, begin: str, end: str) -> None:
-        if begin in one.times and end in one.times:
-            self.latencies[stage].add(one.times[end] - one.times[begin])
 
 
 _FURTHER: Final = {
