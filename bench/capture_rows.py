@@ -16,10 +16,7 @@ from pp1wire.capture.parallel import cores
 from pp1wire.wire import Representation
 
 from .captures import make
-from .harness import Outcome, Timing, race
-
-_QUICK = 1.0
-"""Seconds a row below which captures are small."""
+from .harness import QUICK, Outcome, Timing, race
 
 _MEMORY = """
 import re, resource, sys
@@ -36,18 +33,18 @@ print(status, peak)
 
 def captures(seconds: float) -> Iterator[Outcome]:
     """All rows, each with the captures it needs."""
-    quick = seconds < _QUICK
+    quick = seconds < QUICK
     with tempfile.TemporaryDirectory(prefix="pp1wire-bench-") as folder:
         yield from _speeds(Path(folder), seconds, quick)
-        yield _against_tshark(Path(folder), 500 if quick else 4_000)
-        yield _two_jobs(Path(folder), 2_000 if quick else 60_000)
-        yield _memory(Path(folder), 200 if quick else 2_000)
+        yield _against_tshark(Path(folder), 200 if quick else 4_000, 1 if quick else 3)
+        yield _two_jobs(Path(folder), 1_000 if quick else 60_000, 1 if quick else 3)
+        yield _memory(Path(folder), 40 if quick else 2_000)
 
 
 def _speeds(folder: Path, seconds: float, quick: bool) -> Iterator[Outcome]:
     for ethernet in (False, True):
         shape = "1,460-byte segments on Ethernet" if ethernet else "a row a packet"
-        path, rows = _capture(folder, Representation.SPARSE, 4_000 if quick else 20_000, ethernet)
+        path, rows = _capture(folder, Representation.SPARSE, 1_000 if quick else 20_000, ethernet)
         times = race({"validate": _judging(path)}, seconds=seconds)
         name = f"validate, sparse rows of k=32, {shape}, one core"
         yield Outcome(name, "rows/s", rows / times["validate"].median, 100_000, False, times)
@@ -60,7 +57,7 @@ def _speeds(folder: Path, seconds: float, quick: bool) -> Iterator[Outcome]:
         yield Outcome(name, "MB/s", size / times["validate"].median, 500, False, times, f"{rows} rows, {size:.0f} MB")
 
 
-def _against_tshark(folder: Path, rows: int) -> Outcome:
+def _against_tshark(folder: Path, rows: int, turns: int) -> Outcome:
     name, unit = "validate, sparse rows", "× as fast as tshark with the dissector"
     if shutil.which("tshark") is None:
         return Outcome(f"{name}: not measured", unit, 0.0, None, False, note="tshark is not installed")
@@ -71,12 +68,12 @@ def _against_tshark(folder: Path, rows: int) -> Outcome:
         def dissect() -> None:
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-        times = {"validate": _few(_judging(path)), "tshark": _few(dissect)}
+        times = {"validate": _few(_judging(path), turns), "tshark": _few(dissect, turns)}
     ratio = times["tshark"].median / times["validate"].median
     return Outcome(name, unit, ratio, 10.0, False, times, "tshark reads fields and checks only what its dissector can")
 
 
-def _two_jobs(folder: Path, rows: int) -> Outcome:
+def _two_jobs(folder: Path, rows: int, turns: int) -> Outcome:
     path, _ = _capture(folder, Representation.SPARSE, rows, ethernet=False)
     twice = [path, Path(shutil.copy(path, folder / "copy"))]
 
@@ -87,7 +84,7 @@ def _two_jobs(folder: Path, rows: int) -> Outcome:
 
         return judge
 
-    times = {"one job": _few(judging(1)), "two jobs": _few(judging(2))}
+    times = {"one job": _few(judging(1), turns), "two jobs": _few(judging(2), turns)}
     twice[1].unlink()
     ratio = times["one job"].median / times["two jobs"].median
     goal = 1.7 if cores() > 1 else None
@@ -123,12 +120,11 @@ def _judging(path: Path) -> Callable[[], None]:
     return judge
 
 
-def _few(call: Callable[[], None]) -> Timing:
-    """For calls of seconds: three turns, and no other measurement beside them."""
-    turns = []
-    for _ in range(3):
+def _few(call: Callable[[], None], turns: int) -> Timing:
+    """For calls of seconds: a few turns, and no other measurement beside them."""
+    taken = []
+    for _ in range(turns):
         start = time.perf_counter()
         call()
-        turns.append(time.perf_counter() - start)
-    turns.sort()
-    return Timing(turns[1], (turns[2] - turns[0]) / 2, turns[0])
+        taken.append(time.perf_counter() - start)
+    return Timing.of(taken)

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 import argparse
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from pp1wire.capture.recorder import Recorder
-from pp1wire.protocol import Agreed, Direction, Draft, ProposalReady, Verifier, Worker, hello
+from pp1wire.protocol import Agreed, Direction, Draft, ProposalReady
 from pp1wire.sampling import dyadic_counts, sample
-from pp1wire.wire import CommitKind, HelloRole, Representation
+from pp1wire.wire import CommitKind, Representation
 
+from . import ends
 from .data import DEPTH, REQUESTS, VOCAB
 
-SUPPORT = 32
-PREFIX = 64
 SEGMENT = 1_460
 _START = 1_800_000_000_000_000_000
 _STEP_NS = 20_000
@@ -36,15 +36,10 @@ _STEP_NS = 20_000
 Exchange = tuple[Direction, bytes]
 
 
-def conversation(representation: Representation, rows: int, *, row_by_row: bool = False) -> list[Exchange]:
+@lru_cache(maxsize=1)
+def conversation(representation: Representation, rows: int, *, row_by_row: bool = False) -> tuple[Exchange, ...]:
     """What both ends send, in order, for at least `rows` rows; with `row_by_row` each position of all requests by itself."""
-    settings = {
-        "vocab_size": VOCAB, "max_slots": REQUESTS, "max_depth": DEPTH, "max_support": SUPPORT, "max_prefix": 1 << 20,
-        "id_map_sha256": bytes(32), "draft_checkpoint_sha256": bytes(32), "target_sha256": bytes(32), "draft_revision": "r1",
-        "representations": (representation,),
-    }  # fmt: skip
-    verifier = Verifier(hello(HelloRole.OFFER, nonce=bytes([1] * 16), **settings), step_timeout=None)
-    worker = Worker(hello(HelloRole.ANSWER, nonce=bytes([2] * 16), **settings))
+    verifier, worker = ends.verifier(representation), ends.worker(representation)
     sent: list[Exchange] = []
     drafts: list[Draft] = []
     ready: list[ProposalReady] = []
@@ -65,7 +60,7 @@ def conversation(representation: Representation, rows: int, *, row_by_row: bool 
     verifier.start(0.0)
     up()
     down()
-    sessions = [verifier.open(list(range(PREFIX)), seed) for seed in range(1, REQUESTS + 1)]
+    sessions = [verifier.open(list(range(ends.PREFIX)), seed) for seed in range(1, REQUESTS + 1)]
     distributions = _distributions(representation)
     made = 0
     while made < rows:
@@ -97,16 +92,16 @@ def conversation(representation: Representation, rows: int, *, row_by_row: bool 
     for session in sessions:
         verifier.close(session)
     up()
-    return sent
+    return tuple(sent)
 
 
 def _distributions(representation: Representation) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(20_240_501)
-    top = SUPPORT if representation is Representation.SPARSE else None
+    top = ends.SUPPORT if representation is Representation.SPARSE else None
     return [dyadic_counts(rng.normal(size=VOCAB).astype(np.float32) * 3, 1.0, top) for _ in range(7)]
 
 
-def write_recorded(file: BinaryIO, exchanges: list[Exchange], connections: int) -> None:
+def write_recorded(file: BinaryIO, exchanges: Sequence[Exchange], connections: int) -> None:
     """As `pp1wire record` would have written `connections` such conversations, one after the other."""
     recorder = Recorder(file, flush_every=1_024)
     now = _START
@@ -120,7 +115,7 @@ def write_recorded(file: BinaryIO, exchanges: list[Exchange], connections: int) 
     recorder.flush()
 
 
-def write_ethernet(file: BinaryIO, exchanges: list[Exchange], connections: int) -> None:
+def write_ethernet(file: BinaryIO, exchanges: Sequence[Exchange], connections: int) -> None:
     """As tcpdump would have written them, as pcap on Ethernet: full segments, and an ACK without data for each send."""
     file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1))
     now = _START
@@ -134,7 +129,7 @@ def _client(number: int) -> tuple[str, int]:
     return "10.0.0.1", 10_000 + number % 50_000
 
 
-def _segments(exchanges: list[Exchange], port: int, now: int) -> Iterator[tuple[int, bytes]]:
+def _segments(exchanges: Sequence[Exchange], port: int, now: int) -> Iterator[tuple[int, bytes]]:
     ports = {Direction.VERIFIER: (port, 9_009), Direction.WORKER: (9_009, port)}
     hosts = {Direction.VERIFIER: b"\x0a\0\0\x01\x0a\0\0\x02", Direction.WORKER: b"\x0a\0\0\x02\x0a\0\0\x01"}
     sequence = {Direction.VERIFIER: 1_000, Direction.WORKER: 2_000}

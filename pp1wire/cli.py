@@ -7,7 +7,6 @@ Exit status: 0 fine; 1 something was found wrong, or failed; 2 incomplete (valid
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pp1wire
-from pp1wire import cli_attack, cli_audit, cli_dissector, cli_validate, cli_vectors
+from pp1wire import cli_attack, cli_audit, cli_bench, cli_dissector, cli_validate, cli_vectors
 from pp1wire.cli_arguments import Formatter, Parser, address, byte_count, integer, number
 from pp1wire.cli_validate import progress
 from pp1wire.errors import PP1Error
@@ -76,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         cli_attack.add,
         cli_dissector.add,
         _vectors,
-        _bench,
+        cli_bench.add,
     ):
         add(commands)
     return parser
@@ -243,54 +242,6 @@ def _run_vectors(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(report.lines()))
     return OK if report.ok else FAILED
-
-
-# bench --------------------------------------------------------------------------------------------------------------------
-
-
-def _bench(commands: Any) -> None:
-    command = _command(
-        commands,
-        "bench",
-        _run_bench,
-        "race this package against its peers, side by side; rows are ratios",
-        json_option=False,
-    )
-    command.add_argument(
-        "--json", metavar="FILE", type=Path, default=None, help="write the figures to FILE as JSON, too"
-    )
-    command.add_argument(
-        "--quick", action="store_true", help="a second or so a row, to see that it runs; figures are rough"
-    )
-    command.add_argument("--check", action="store_true", help="exit status 1 if a goal is missed; for a quiet machine")
-
-
-def _run_bench(arguments: argparse.Namespace) -> int:
-    bench = _bench_room()
-    outcomes = []
-    for outcome in bench.run(0.3 if arguments.quick else 4.0):
-        outcomes.append(outcome)
-        for line in bench.lines(outcome):
-            print(line, flush=True)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(bench.as_data(outcomes), indent=2) + "\n", encoding="utf-8")
-    if arguments.quick:
-        print("--quick: a second or so a row; these figures are rough, run without it for figures to go by", flush=True)
-    missed = [outcome for outcome in outcomes if outcome.met is False]
-    return FAILED if arguments.check and missed else OK
-
-
-def _bench_room() -> Any:
-    """The benchmarks: inside an installed wheel, or beside the package in a checkout."""
-    for name in ("pp1wire._bench", "bench"):
-        try:
-            return importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise PP1Error(
-                    f"the benchmarks need {error.name}; run: pip install {error.name} (the extra 'bench' lists it)"
-                ) from None
-    raise PP1Error("the benchmarks are not installed; reinstall pp1wire, or run from a checkout")
 
 
 # captures -----------------------------------------------------------------------------------------------------------------

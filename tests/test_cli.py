@@ -246,8 +246,9 @@ def test_record_names_a_target_that_cannot_be_reached(tmp_path):
 
 def test_bench_says_that_quick_figures_are_rough(monkeypatch):
     outcome = SimpleNamespace(met=None)
-    room = SimpleNamespace(run=lambda seconds: [outcome], lines=lambda _: [])
-    monkeypatch.setattr("pp1wire.cli._bench_room", lambda: room)
+    about = {"loaded": False}
+    room = SimpleNamespace(run=lambda seconds: [outcome], lines=lambda _: [], environment=lambda: about)
+    monkeypatch.setattr("pp1wire.cli_bench._room", lambda module: room)
     assert "rough" in pp1wire("bench", "--quick").stdout.splitlines()[-1]
     assert "rough" not in pp1wire("bench").stdout
 
@@ -256,8 +257,21 @@ def test_bench_without_its_peer_says_what_to_install(monkeypatch):
     def missing(name):
         raise ModuleNotFoundError(name="msgspec")
 
-    monkeypatch.setattr("pp1wire.cli.importlib.import_module", missing)
-    one_line(pp1wire("bench"), 1, "pip install msgspec (the extra 'bench' lists it)")
+    monkeypatch.setattr("pp1wire.cli_bench.importlib.import_module", missing)
+    one_line(pp1wire("bench"), 1, "the benchmarks need msgspec; run: pip install 'pp1wire[bench]'")
+
+
+@pytest.mark.parametrize(
+    ("met", "options", "status"), [(False, (), 0), (False, ("--check",), 1), (True, ("--check",), 0)]
+)
+def test_bench_fails_for_a_missed_goal_only_when_asked_to(monkeypatch, met, options, status):
+    outcomes = [SimpleNamespace(met=None), SimpleNamespace(met=met)]
+    about = {"loaded": True, "load_at_start": 3.0}
+    room = SimpleNamespace(run=lambda seconds: outcomes, lines=lambda _: [], environment=lambda: about)
+    monkeypatch.setattr("pp1wire.cli_bench._room", lambda module: room)
+    result = pp1wire("bench", *options)
+    assert result.returncode == status
+    assert "the machine is busy (load 3.0)" in result.stdout
 
 
 def test_output_into_a_closed_pipe_ends_quietly(capture):
