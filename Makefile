@@ -70,8 +70,8 @@ schemas: $(VENV)/ready  ## regenerate everything that follows from schemas/*.ksy
 schemas-check: $(VENV)/ready  ## fail if a generated file differs from its source
 	$(BIN)/python -m schemas.generator --check
 
-bench: $(VENV)/ready  ## speeds as ratios to peers, measured side by side (ARGS='--json FILE')
-	$(BIN)/pp1wire bench $(ARGS)
+bench: $(VENV)/ready  ## every row, the plots and the tables of docs/performance.md (some minutes; ARGS='--json FILE')
+	$(BIN)/pp1wire bench --plot docs/performance --page docs/performance.md $(ARGS)
 
 $(VENV)/ready-fuzz: $(VENV)/ready
 	@echo "setting up $(VENV) for fuzzing: atheris"
