@@ -41,16 +41,22 @@ def captures(seconds: float) -> Iterator[Outcome]:
         yield _memory(Path(folder), 40 if quick else 2_000)
 
 
+_SPARSE_SHAPES = {
+    "as pp1wire.net sends them": {},
+    "a row a packet": {"row_by_row": True},
+    "1,460-byte segments on Ethernet": {"ethernet": True},
+}
+_DENSE_SHAPES = {"packets of up to 64 KiB": {}, "1,460-byte segments on Ethernet": {"ethernet": True}}
+
+
 def _speeds(folder: Path, seconds: float, quick: bool) -> Iterator[Outcome]:
-    for ethernet in (False, True):
-        shape = "1,460-byte segments on Ethernet" if ethernet else "a row a packet"
-        path, rows = _capture(folder, Representation.SPARSE, 1_000 if quick else 20_000, ethernet)
+    for shape, options in _SPARSE_SHAPES.items():
+        path, rows = _capture(folder, Representation.SPARSE, 4_000 if quick else 20_000, **options)
         times = race({"validate": _judging(path)}, seconds=seconds)
         name = f"validate, sparse rows of k=32, {shape}, one core"
         yield Outcome(name, "rows/s", rows / times["validate"].median, 100_000, False, times)
-    for ethernet in (False, True):
-        shape = "1,460-byte segments on Ethernet" if ethernet else "a row in packets of up to 64 KiB"
-        path, rows = _capture(folder, Representation.DENSE, 40 if quick else 200, ethernet)
+    for shape, options in _DENSE_SHAPES.items():
+        path, rows = _capture(folder, Representation.DENSE, 40 if quick else 200, **options)
         size = path.stat().st_size / 1e6
         times = race({"validate": _judging(path)}, seconds=seconds)
         name = f"validate, dense rows, {shape}, one core"
@@ -74,7 +80,7 @@ def _against_tshark(folder: Path, rows: int, turns: int) -> Outcome:
 
 
 def _two_jobs(folder: Path, rows: int, turns: int) -> Outcome:
-    path, _ = _capture(folder, Representation.SPARSE, rows, ethernet=False)
+    path, _ = _capture(folder, Representation.SPARSE, rows)
     twice = [path, Path(shutil.copy(path, folder / "copy"))]
 
     def judging(jobs: int) -> Callable[[], None]:
@@ -93,7 +99,7 @@ def _two_jobs(folder: Path, rows: int, turns: int) -> Outcome:
 
 
 def _memory(folder: Path, rows: int) -> Outcome:
-    path, _ = _capture(folder, Representation.DENSE, rows, ethernet=False)
+    path, _ = _capture(folder, Representation.DENSE, rows)
     size = path.stat().st_size
     start = time.perf_counter()
     run = subprocess.run([sys.executable, "-c", _MEMORY, str(path)], check=True, capture_output=True, text=True)
@@ -105,11 +111,11 @@ def _memory(folder: Path, rows: int) -> Outcome:
     return Outcome(f"validate, {size / 1e6:.0f} MB of dense rows, peak memory", "MB", peak / 1e6, 100, True, times)
 
 
-def _capture(folder: Path, representation: Representation, rows: int, ethernet: bool) -> tuple[Path, int]:
+def _capture(folder: Path, representation: Representation, rows: int, **shape: bool) -> tuple[Path, int]:
     """A new capture in place of the one before; its path, and how many rows it has."""
     path = folder / "capture"
     with path.open("wb") as file:
-        return path, make(file, representation, rows, ethernet=ethernet)
+        return path, make(file, representation, rows, **shape)
 
 
 def _judging(path: Path) -> Callable[[], None]:

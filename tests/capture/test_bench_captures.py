@@ -37,7 +37,7 @@ def test_captures_on_ethernet_have_segments_and_bare_acknowledgements(tmp_path) 
 
 def test_every_row_about_captures_is_measured_and_memory_is_bounded() -> None:
     outcomes = list(captures(0.05))
-    assert len(outcomes) == 7
+    assert len(outcomes) == 8
     assert all(outcome.ratio > 0 for outcome in outcomes if "not measured" not in outcome.name)
     (memory,) = (outcome for outcome in outcomes if "peak memory" in outcome.name)
     assert memory.met
