@@ -37,7 +37,7 @@ def captures(seconds: float) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="pp1wire-bench-") as folder:
         yield from _speeds(Path(folder), seconds, quick)
         yield _against_tshark(Path(folder), 200 if quick else 4_000, 1 if quick else 3)
-        yield _two_jobs(Path(folder), 1_000 if quick else 60_000, 1 if quick else 3)
+        yield _two_jobs(Path(folder), 1_000 if quick else 160_000, 1 if quick else 3)
         yield _memory(Path(folder), 40 if quick else 2_000)
 
 
