@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pp1wire.capture._conversation import Conversation, Stream
 from pp1wire.capture._pieces import Memory, owned
 from pp1wire.capture.events import Chunk
-from pp1wire.capture.links import network_offset
+from pp1wire.capture.links import ip_offset
 from pp1wire.capture.packets import Endpoint
-from pp1wire.capture.pcapng import LINKTYPE_RAW, CapturedPacket
+from pp1wire.capture.pcapng import CapturedPacket
 
 __all__ = ["Key", "Lane"]
 
@@ -31,7 +31,6 @@ _TCP = 6
 _MORE_OR_OFFSET = 0x3FFF
 _OTHER_THAN_DATA, _ACK = 0x07, 0x10  # FIN, SYN and RST
 _MASK, _HALF = 0xFFFFFFFF, 1 << 31
-_ETHERNET, _ETHERNET_BYTES, _IP_ETHERTYPES = 1, 14, frozenset({0x0800, 0x86DD})
 
 
 class _Way(NamedTuple):
@@ -69,16 +68,8 @@ class Lane:
         """What a packet that may go this way makes known, True for nothing; False for any other, with nothing done."""
         number, time_ns, link_type, on_link, data, _ = packet
         size = len(data)
-        if link_type == LINKTYPE_RAW:
-            start = 0
-        elif link_type == _ETHERNET and size > _ETHERNET_BYTES and (data[12] << 8 | data[13]) in _IP_ETHERTYPES:
-            start = _ETHERNET_BYTES
-        else:
-            found = network_offset(link_type, data, max(on_link, size))
-            if not isinstance(found, int):
-                return False
-            start = found
-        if size - start < _IPV4_BYTES + _TCP_BYTES:
+        start = ip_offset(link_type, data, on_link)
+        if start is None or size - start < _IPV4_BYTES + _TCP_BYTES:
             return False
         version, total, bits, protocol, ends, sequence, acknowledged, flags = _IPV4(data, start)
         header = _IPV4_BYTES

@@ -16,9 +16,9 @@ from typing import Final
 
 from pp1wire.capture._conversation import Conversation
 from pp1wire.capture.events import Event, PacketFinding, StreamEvent
-from pp1wire.capture.links import network_offset
+from pp1wire.capture.links import ip_offset
 from pp1wire.capture.packets import Segment
-from pp1wire.capture.pcapng import LINKTYPE_RAW, CapturedPacket, Truncated
+from pp1wire.capture.pcapng import CapturedPacket, Truncated
 from pp1wire.capture.reassembly import Reassembler, stream_events
 from pp1wire.capture.roce import RoceReassembler
 
@@ -30,7 +30,6 @@ _IPV6 = struct.Struct(">BxxxHBx36sxxxxxxxxH").unpack_from
 _IPV4_BYTES, _IPV6_BYTES, _TCP_BYTES = 20, 40, 20
 _TCP, _UDP = 6, 17
 _MORE_OR_OFFSET = 0x3FFF
-_ETHERNET, _ETHERNET_BYTES, _IP_ETHERTYPES = 1, 14, frozenset({0x0800, 0x86DD})
 
 _NOT_OWN: Final = 0
 """Number of all connections that are the first one's."""
@@ -141,16 +140,8 @@ def _ends_of(packet: CapturedPacket) -> bytes | None:
     """
     _, _, link_type, on_link, data, _ = packet
     size = len(data)
-    if link_type == LINKTYPE_RAW:
-        start = 0
-    elif link_type == _ETHERNET and size > _ETHERNET_BYTES and (data[12] << 8 | data[13]) in _IP_ETHERTYPES:
-        start = _ETHERNET_BYTES
-    else:
-        found = network_offset(link_type, data, max(on_link, size))
-        if not isinstance(found, int):
-            return None
-        start = found
-    if size - start < _IPV4_BYTES + _TCP_BYTES:
+    start = ip_offset(link_type, data, on_link)
+    if start is None or size - start < _IPV4_BYTES + _TCP_BYTES:
         return None
     version, total, bits, protocol, ends, flags = _IPV4(data, start)
     header = _IPV4_BYTES

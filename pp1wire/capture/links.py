@@ -12,8 +12,10 @@ from typing import Final
 from pp1wire.capture.packets import SkipCode, Skipped, short
 from pp1wire.capture.pcapng import LINKTYPE_RAW
 
-__all__ = ["LINK_TYPES", "network_offset"]
+__all__ = ["LINK_TYPES", "ip_offset", "network_offset"]
 
+_ETHERNET: Final = 1
+_ETHERNET_BYTES: Final = 14
 _VLAN_TAGS: Final = frozenset({0x8100, 0x88A8, 0x9100, 0x9200})
 _IP_ETHERTYPES: Final = frozenset({0x0800, 0x86DD})
 # What systems call IPv4 and IPv6 in a loopback header: AF_INET is 2 everywhere, AF_INET6 differs.
@@ -32,6 +34,16 @@ def network_offset(link_type: int, data: memoryview, original: int) -> int | Ski
     if find is None:
         return Skipped(SkipCode.UNSUPPORTED, f"link type {link_type}: expected one of {list(LINK_TYPES)}")
     return find(data, original)
+
+
+def ip_offset(link_type: int, data: memoryview, on_link: int) -> int | None:
+    """`network_offset`, quickly where a packet is as most are; None where it says that the packet is skipped."""
+    if link_type == LINKTYPE_RAW:
+        return 0
+    if link_type == _ETHERNET and len(data) > _ETHERNET_BYTES and (data[12] << 8 | data[13]) in _IP_ETHERTYPES:
+        return _ETHERNET_BYTES
+    found = network_offset(link_type, data, max(on_link, len(data)))
+    return found if isinstance(found, int) else None
 
 
 def _by_ethertype(what: str, header: int, at: int) -> Callable[[memoryview, int], int | Skipped]:
@@ -70,7 +82,7 @@ def _raw(_data: memoryview, _original: int) -> int | Skipped:
 
 _LINKS: Final[dict[int, Callable[[memoryview, int], int | Skipped]]] = {
     0: _loopback,  # NULL: BSD loopback
-    1: _by_ethertype("Ethernet header", 14, 12),
+    _ETHERNET: _by_ethertype("Ethernet header", _ETHERNET_BYTES, 12),
     12: _raw,  # what some systems write for RAW
     14: _raw,
     LINKTYPE_RAW: _raw,

@@ -240,7 +240,11 @@ def test_an_interrupted_attack_prints_what_it_has():
             sys.executable, "-m", "pp1wire.cli", "attack", "worker", str(server.address), "--only", "step", "--rate", "5",
             "--json",
         ]  # fmt: skip
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            # A shell's background jobs ignore the interrupt, and what they start does, too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
         end = time.monotonic() + 30
         # Four connections to learn the terms, and two a case.
         while server.accepted_connections < 10 and time.monotonic() < end:

@@ -170,7 +170,9 @@ def test_a_corrupt_row_costs_its_proposal_and_eight_in_a_row_the_connection():
     told, ended = [
         sum(r.fallback == reason for r in rounds) for reason in ("body_checksum_mismatch", "connection_lost")
     ]
-    assert ended == counters["failures"]["too_many_discards"] == connections - 1 > 0
+    assert ended == counters["failures"]["too_many_discards"] > 0
+    # What follows the last loss may be over before there is a connection again.
+    assert ended <= connections <= ended + 1
     assert counters["discards"]["body_checksum_mismatch"] == told + ended >= 8
 
 

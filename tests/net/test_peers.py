@@ -329,11 +329,14 @@ def test_a_peer_that_reads_late_gets_everything(caplog):
     async def main():
         async with WorkerServer("127.0.0.1:0", Wide(), own) as server, Raw(server, own) as raw:
             raw.writer.transport.pause_reading()
+            (connection,) = server._connections
+            # Else the kernel may take all of it.
+            raw.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+            connection.link._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
             sessions = [raw.core.open([n], 5) for n in range(4)]
             for session in sessions:
                 raw.core.step(session, 0.0)
             await raw.send()
-            (connection,) = server._connections
             await until(lambda: server.stages.runs["encode"] == 4 and connection.link.is_congested)
             assert not connection.link._transport.is_reading()
             raw.writer.transport.resume_reading()
